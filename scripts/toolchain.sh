@@ -19,10 +19,11 @@ nfltr_toolchain() {
     case "$(uname -s)-$(uname -m)" in
       Linux-x86_64) nfltr_toolchain_install || return 1 ;;
       *)
-        # No pinned runtime for this platform: the one on PATH has to do, and has to be new enough for `devEngines`.
-        _nfltr_major="$(node -p 'process.versions.node.split(".")[0]' 2>/dev/null || echo 0)"
-        if [ "$_nfltr_major" -ge 24 ]; then return 0; fi
-        echo "toolchain: on $(uname -s) $(uname -m) install Node.js 24 or newer first; found: $(node --version 2>/dev/null || echo none)" >&2
+        # No pinned runtime for this platform: the one on PATH has to do.
+        if node -e 'const [a, b] = process.versions.node.split(".").map(Number); process.exit(a > 22 || (a === 22 && b >= 18) ? 0 : 1)' 2>/dev/null; then
+          return 0
+        fi
+        echo "toolchain: on $(uname -s) $(uname -m) install Node.js 24 first (22.18 at least); found: $(node --version 2>/dev/null || echo none)" >&2
         return 1
         ;;
     esac
@@ -64,7 +65,7 @@ nfltr_toolchain_install() {
 _nfltr_status=0
 nfltr_toolchain || _nfltr_status=$?
 unset -f nfltr_toolchain nfltr_toolchain_install
-unset _nfltr_version _nfltr_sha256 _nfltr_cache _nfltr_home _nfltr_new _nfltr_found _nfltr_major
+unset _nfltr_version _nfltr_sha256 _nfltr_cache _nfltr_home _nfltr_new _nfltr_found
 if [ "$_nfltr_status" -ne 0 ]; then
   unset _nfltr_status
   # In a function of the caller or a sourced file this returns; under `set -e` the caller stops.

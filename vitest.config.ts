@@ -1,0 +1,24 @@
+import { delimiter, join } from 'node:path'
+import { defineConfig } from 'vitest/config'
+
+/** Stand-ins that fail, so that no test can start an agent program by its name. See test/guard/. */
+const guardBin = join(import.meta.dirname, 'test/fixtures/guard/bin')
+
+export default defineConfig({
+  test: {
+    include: ['test/**/*.test.ts', 'relay-node/**/*.test.ts', 'sim/**/*.test.ts'],
+    // Suites that need the real agent program, which `npm test` must never start; they have commands of their own.
+    exclude: ['**/node_modules/**', 'dist/**', 'test/claude/**'],
+    env: { PATH: `${guardBin}${delimiter}${process.env['PATH'] ?? ''}` },
+    setupFiles: ['test/guard/setup.ts'],
+    pool: 'forks',
+    testTimeout: 15_000,
+    hookTimeout: 30_000,
+    coverage: {
+      include: ['src/**/*.ts'],
+      exclude: ['src/wire/generated/**'],
+      reporter: ['text-summary', 'json-summary'],
+      reportsDirectory: 'reports/coverage',
+    },
+  },
+})
