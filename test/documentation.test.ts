@@ -1,0 +1,52 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { committed, read, root } from './support/sources.ts'
+
+interface Manifest {
+  readonly dependencies: Readonly<Record<string, string>>
+  readonly devDependencies: Readonly<Record<string, string>>
+}
+
+const manifest = JSON.parse(read('package.json')) as Manifest
+const pages = committed().filter((file) => file.endsWith('.md') && !file.startsWith('test/fixtures/'))
+
+/** First cells of the table rows below a heading, without their backticks. */
+function firstCells(page: string, heading: string): readonly string[] {
+  const section = page.split(/^## /m).find((part) => part.startsWith(heading)) ?? ''
+  return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1] ?? '')
+}
+
+describe('documentation', () => {
+  test('every dependency has its line, and every line its dependency', () => {
+    const page = read('docs/internals/dependencies.md')
+
+    expect(firstCells(page, 'At run time')).toEqual(Object.keys(manifest.dependencies).sort())
+    expect(firstCells(page, 'For development')).toEqual(Object.keys(manifest.devDependencies).sort())
+  })
+
+  test('every version is exact', () => {
+    const versions = Object.entries({ ...manifest.dependencies, ...manifest.devDependencies })
+
+    expect(versions.filter(([, version]) => !/^(?:npm:@?[\w/-]+@)?\d+\.\d+\.\d+$/.test(version))).toEqual([])
+  })
+
+  test('every link within the repository leads somewhere', () => {
+    const broken = pages.flatMap((page) =>
+      [...read(page).matchAll(/\]\((?!https?:|mailto:|#)([^)#\s]+)(?:#[^)]*)?\)/g)]
+        .map((match) => match[1] ?? '')
+        .filter((target) => !existsSync(join(root, dirname(page), target)))
+        .map((target) => `${page}: ${target}`),
+    )
+
+    expect(broken).toEqual([])
+  })
+
+  test('decisions are numbered without a gap', () => {
+    const numbers = pages
+      .filter((page) => /^docs\/decisions\/\d{4}-[a-z0-9.-]+\.md$/.test(page))
+      .map((page) => Number(page.slice('docs/decisions/'.length).slice(0, 4)))
+
+    expect(numbers).toEqual(numbers.map((_, index) => index + 1))
+  })
+})
