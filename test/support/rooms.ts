@@ -87,9 +87,9 @@ export const rooms: readonly Room[] = [
   {
     name: 'mcp',
     decides: 'tools for the session',
-    rooms: ['core', 'control', 'config'],
+    rooms: ['core', 'ports', 'control', 'config'],
     packages: ['@modelcontextprotocol/sdk', 'zod'],
-    builtins: [],
+    builtins: ['stream'],
   },
   { name: 'cli', decides: 'commands; puts everything together', rooms: '*', packages: '*', builtins: '*' },
   {
