@@ -1,0 +1,52 @@
+/**
+ * How hub and node write their own records into their stores: JSON, with bytes as `{"$bytes": base64}`. The store adds
+ * format version and checksum around it. Nothing here crosses the wire.
+ */
+export function encodeRecord(value: unknown): Uint8Array {
+  const text = JSON.stringify(value, (_key, field: unknown) =>
+    field instanceof Uint8Array ? { $bytes: toBase64(field) } : field,
+  )
+  return new TextEncoder().encode(text)
+}
+
+/** Reads back what `encodeRecord` wrote. The type is the writer's word: the store has checked that the bytes are the writer's. */
+export function decodeRecord<T>(bytes: Uint8Array): T {
+  return JSON.parse(new TextDecoder().decode(bytes), (_key, field: unknown) =>
+    isBytesField(field) ? fromBase64(field.$bytes) : field,
+  ) as T
+}
+
+function isBytesField(field: unknown): field is { $bytes: string } {
+  return typeof field === 'object' && field !== null && '$bytes' in field && typeof field.$bytes === 'string'
+}
+
+const alphabet = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/'
+
+function toBase64(bytes: Uint8Array): string {
+  let text = ''
+  for (let index = 0; index < bytes.length; index += 3) {
+    const group = ((bytes[index] ?? 0) << 16) | ((bytes[index + 1] ?? 0) << 8) | (bytes[index + 2] ?? 0)
+    text += alphabet.charAt((group >> 18) & 63) + alphabet.charAt((group >> 12) & 63)
+    text += index + 1 < bytes.length ? alphabet.charAt((group >> 6) & 63) : '='
+    text += index + 2 < bytes.length ? alphabet.charAt(group & 63) : '='
+  }
+  return text
+}
+
+function fromBase64(text: string): Uint8Array {
+  const digits = text.replace(/=+$/, '')
+  const bytes = new Uint8Array(Math.floor((digits.length * 3) / 4))
+  let group = 0
+  let bits = 0
+  let at = 0
+  for (const digit of digits) {
+    group = (group << 6) | alphabet.indexOf(digit)
+    bits += 6
+    if (bits >= 8) {
+      bits -= 8
+      bytes[at++] = (group >> bits) & 255
+      group &= (1 << bits) - 1
+    }
+  }
+  return bytes
+}

@@ -1,0 +1,101 @@
+/**
+ * What a hub does for its clients: the MCP adapter, the command line. Implemented by `hub`, served over a Unix socket by
+ * `control/server`, and reached through `control/client`, which implements the same interface.
+ *
+ * Documents are JSON as the public interface has them (snake_case, absent keys for unknown). All refusals are `NfltrError`.
+ */
+export interface HubApi {
+  /**
+   * Takes the hub for one session, from its first tool call until the hold is released or its connection ends.
+   *
+   * @throws {NfltrError} `hub_held` with `details.pid`, `details.host` and `details.since` of the holder
+   */
+  hold(session: SessionIdentity): Promise<Hold>
+
+  /**
+   * Answers one tool call. `spawn_agent` and `wait_for_agents` make offers: the reply's bytes are stored before they are
+   * returned, and a call with a key that was answered before returns the same bytes. The caller confirms
+   * the key once the reply left it whole, or withdraws it when nothing of it was written (rule 1).
+   *
+   * @throws {NfltrError} `invalid_argument` naming `details.argument`, `hub_held`, `not_found` and others
+   */
+  call(call: ToolCall): Promise<ToolReply>
+
+  confirm(callKey: string): Promise<void>
+  /** The adapter wrote nothing of the reply: its entries are undelivered again. */
+  withdraw(callKey: string): Promise<void>
+  /**
+   * The client cancelled a call whose reply was already written: it may have thrown the reply away, so its entries are
+   * unconfirmed, whether or not they were confirmed before.
+   */
+  doubt(callKey: string): Promise<void>
+
+  /** `hub status`. */
+  status(): Promise<HubStatusDocument>
+  /** `agent show`: the agent's whole record as a document. */
+  showAgent(agentId: string): Promise<Record<string, unknown>>
+  /** `agent logs`: events from a sequence number on, oldest first, at most `limit`. */
+  logs(agentId: string, options: { readonly fromSeq: number; readonly limit: number }): Promise<{ readonly events: readonly Record<string, unknown>[]; readonly nextSeq?: number }>
+  /** Ends the hub process; agents keep running. */
+  stop(): Promise<void>
+}
+
+export const toolNames = [
+  'spawn_agent',
+  'wait_for_agents',
+  'get_result',
+  'send_message',
+  'stop_agent',
+  'list_agents',
+  'list_nodes',
+] as const
+export type ToolName = (typeof toolNames)[number]
+
+export interface SessionIdentity {
+  readonly pid: number
+  readonly host: string
+  /** RFC 3339. */
+  readonly since: string
+  /** Random, made by the adapter for its life. */
+  readonly sessionKey: string
+}
+
+export interface Hold {
+  release(): Promise<void>
+}
+
+export interface ToolCall {
+  readonly tool: ToolName
+  readonly args: Readonly<Record<string, unknown>>
+  /** Unique per call and the same in a repeat of it: derived from session id and tool-use id, else random. */
+  readonly callKey: string
+  readonly sessionKey: string
+  /** Aborts when the client cancelled: what was offered is then named as unconfirmed. */
+  readonly signal?: AbortSignal
+  /** Called about every 30 s while a call waits. */
+  readonly onProgress?: (note: string) => void
+}
+
+export interface ToolReply {
+  /** JSON text of the reply's document: exactly these bytes are stored with the offer. */
+  readonly body: string
+}
+
+export interface HubStatusDocument {
+  readonly schema: 1
+  readonly hub_id: string
+  readonly project: string
+  readonly pid: number
+  readonly state: 'held' | 'free'
+  readonly session?: { readonly pid: number; readonly since: string }
+  readonly agents: Readonly<Record<string, number>>
+  readonly undelivered: number
+  readonly epoch: number
+  readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly cost_usd: number }
+}
+
+/** What a node answers to its own command line. */
+export interface NodeApi {
+  /** `node status`. */
+  status(): Promise<Record<string, unknown>>
+}
