@@ -1,0 +1,56 @@
+/**
+ * Every prefix of every store, with its owner and the end of what it holds (rule 38): the one list of what is on disk.
+ *
+ * Each owner builds its own keys, beside the code that uses them, since rooms do not import this one; a store refuses a
+ * key that is in no row, so that nothing is kept that nobody listed. Keys are printable ASCII; numbers in them are
+ * written by `core/key-order.ts`. A prefix ends with `/` and is the start of no other prefix.
+ */
+export interface KeyspaceRow {
+  readonly prefix: string
+  /** The room, or the program where a room serves several, that alone reads and writes these keys. */
+  readonly owner: string
+  readonly holds: string
+  /** When a record goes away, and what bounds their number. */
+  readonly retention: string
+}
+
+export const keyspace: readonly KeyspaceRow[] = [
+  {
+    prefix: 'meta/',
+    owner: 'store',
+    holds: 'identity, incarnation, commit counter and digest of all records',
+    retention: 'as long as the store; two records',
+  },
+  {
+    prefix: 'lane/',
+    owner: 'runtime',
+    holds: 'lane/REMOTE/LANE: cursors and rolling hashes of a session lane; lane/REMOTE/session: highest epoch seen',
+    retention: 'as long as the remote is known; a few hundred bytes for each',
+  },
+  {
+    prefix: 'outbox/',
+    owner: 'runtime',
+    holds: 'outbox/REMOTE/LANE/NUMBER: numbered messages that the remote has not acknowledged',
+    retention: 'until acknowledged; deleted with the next commit after that',
+  },
+]
+
+/** The row that a key belongs to, or undefined for a key that nothing may be stored under. */
+export function rowOf(key: string, rows: readonly KeyspaceRow[] = keyspace): KeyspaceRow | undefined {
+  return rows.find((row) => key.startsWith(row.prefix))
+}
+
+/** Printable ASCII: so that both stores order keys alike, and a key can be shown. */
+const printable = /^[!-~]+$/
+
+/**
+ * Stops a write that no row of the table covers.
+ *
+ * @throws {Error} a bug of the caller: an unlisted prefix, the store's own prefix, or a character outside printable ASCII
+ */
+export function assertKey(key: string, rows: readonly KeyspaceRow[] = keyspace): void {
+  if (!printable.test(key) || key.length > 512) throw new Error(`not a store key: ${JSON.stringify(key.slice(0, 100))}`)
+  const row = rowOf(key, rows)
+  if (row === undefined) throw new Error(`the key ${key} is in no row of src/store/keyspace.ts`)
+  if (row.owner === 'store') throw new Error(`the key ${key} belongs to the store itself`)
+}
