@@ -14,8 +14,8 @@ const compiler = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig
 })
 if (compiler.status !== 0) process.exit(compiler.status ?? 1)
 
-// What the compiler does not carry over: generated JavaScript with its declarations, pages and texts read at run time.
-const carried = ['**/*.js', '**/*.d.ts', '**/*.json', '**/*.html', '**/*.css', '**/*.md', '**/*.txt']
+// What the compiler does not carry over: generated JavaScript, pages and texts read at run time.
+const carried = ['**/*.js', '**/*.json', '**/*.html', '**/*.css', '**/*.md', '**/*.txt']
 for (const file of globSync(carried, { cwd: join(root, 'src') })) {
   const target = join(dist, file)
   if (!existsSync(target)) cpSync(join(root, 'src', file), target)

@@ -48,6 +48,7 @@ usable_node() {
 }
 
 tarball=''
+locked=no
 case "${1:-}" in
   --uninstall)
     uninstall
@@ -74,6 +75,7 @@ if [ -z "$tarball" ]; then
   if [ -d src ]; then
     source scripts/dependencies.sh
     npm run --silent build
+    locked=yes
   fi
   npm pack --silent --pack-destination "$work" >/dev/null
   tarball="$(echo "$work"/*.tgz)"
@@ -94,7 +96,7 @@ node -e '
   const { devEngines, ...rest } = JSON.parse(readFileSync("package.json", "utf8"))
   writeFileSync("package.json", JSON.stringify(rest, null, 2))
 '
-if [ -f "$root/package-lock.json" ] && [ -d "$root/src" ]; then
+if [ "$locked" = yes ]; then
   # From a clone: exactly the versions that were tested, also of indirect dependencies.
   cp "$root/package-lock.json" .
   cp "$root/.npmrc" .
@@ -122,15 +124,17 @@ for old in "$app"/*/; do
   case "$old" in current | "$(basename "$final")" | "$previous") ;; *) rm -rf "${app:?}/$old" ;; esac
 done
 
+quoted() { printf "'%s'" "${1//\'/\'\\\'\'}"; }
 new_launcher="$launcher.$$"
 cat >"$new_launcher" <<LAUNCHER
 #!/bin/sh
 $mark
-if [ ! -x '$node' ]; then
-  echo "nfltr: its Node.js ($node) is gone; run the installer again" >&2
+node=$(quoted "$node")
+if [ ! -x "\$node" ]; then
+  echo "nfltr: its Node.js (\$node) is gone; run the installer again" >&2
   exit 1
 fi
-exec '$node' '$app/current/bin/nfltr.js' "\$@"
+exec "\$node" $(quoted "$app/current/bin/nfltr.js") "\$@"
 LAUNCHER
 chmod 755 "$new_launcher"
 mv -f "$new_launcher" "$launcher"
