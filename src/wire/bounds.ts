@@ -126,7 +126,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
   RevocationVersion: { issuer_id: id },
   RevocationUpdate: { lists: revocationLists },
   Refused: { code: word, message: bytes(1024), used_by: hash },
-  JoinStart: { mesh_id: id, invite_id: bytes(16), nonce: bytes(32) },
+  JoinStart: { mesh_id: id, invite_id: word, nonce: bytes(32) },
   JoinChallenge: {
     mesh_id: id,
     issuer_membership: envelope,

@@ -69,7 +69,8 @@ export interface Refused {
 export interface JoinStart {
   readonly type: 'join_start'
   readonly meshId?: string
-  readonly inviteId?: Uint8Array
+  /** 32 hex digits. */
+  readonly inviteId?: string
   readonly nonce: Uint8Array
 }
 

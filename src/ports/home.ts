@@ -1,0 +1,204 @@
+import type { Role } from '../core/membership.ts'
+
+/**
+ * What one machine keeps outside its stores: keys, what it knows of its mesh, the issuer's book, credentials. All
+ * processes of a home share it: each writes whole files and reads again on change. Nothing here checks a signature;
+ * envelopes are bytes. Implementation: `store/home`.
+ */
+export interface Home {
+  readonly paths: HomePaths
+  readonly keys: KeyFiles
+  readonly mesh: MeshFiles
+  readonly issuer: IssuerBook
+  readonly credentials: CredentialFiles
+  readonly running: RunningProcesses
+}
+
+/** Absolute paths. Folders are made, closed to others, when something is first written into them. */
+export interface HomePaths {
+  readonly configFile: string
+  readonly credentials: string
+  readonly keys: string
+  readonly mesh: string
+  readonly issuer: string
+  readonly node: string
+  /** Before any shortening; sockets go where `platform/short-run-dir` says. */
+  readonly run: string
+  /** @throws {NfltrError} `invalid_argument` where the hub id cannot be a folder's name */
+  hub(hubId: string): string
+}
+
+/** Which key: the machine's, the mesh's, the issuer's transport key, or that of a hub (`hub-` and its id). */
+export type KeyName = 'machine' | 'mesh' | 'issuer' | `hub-${string}`
+
+export interface KeyFiles {
+  /**
+   * A key's bytes, or `undefined` where there is none.
+   *
+   * @throws {NfltrError} `insecure_permissions` where others could have read it
+   */
+  load(name: KeyName): Promise<Uint8Array | undefined>
+
+  /** Writes a new key, mode 0600, durable. @throws {NfltrError} `already_exists`; a key is never overwritten */
+  create(name: KeyName, bytes: Uint8Array): Promise<void>
+
+  /**
+   * Holds a key for this process, until released or until the process ends (rule 11).
+   *
+   * @throws {NfltrError} `key_held`, naming the holder in `details` as `pid`, `since`, `host`
+   */
+  lock(name: KeyName): Promise<Held>
+
+  /** Who holds a key now, where a living process does. */
+  holder(name: KeyName): Promise<Holder | undefined>
+}
+
+/** Something that one process at a time may hold. */
+export interface Held {
+  release(): Promise<void>
+}
+
+export interface Holder {
+  readonly pid: number
+  readonly host: string
+  /** Wall clock, milliseconds since 1970. */
+  readonly sinceMs: number
+}
+
+/** This machine's own membership and what belongs to it. */
+export interface OwnMembership {
+  readonly meshId: string
+  readonly membership: Uint8Array
+  readonly issuerMembership?: Uint8Array
+  readonly issuerCertificates: readonly Uint8Array[]
+  readonly relays: readonly string[]
+}
+
+/** One member as the roster keeps it. */
+export interface RosterRecord {
+  /** PeerId of the member's machine. */
+  readonly peerId: string
+  readonly serial: number
+  readonly membership: Uint8Array
+  /** Newest address record of each of the member's processes. */
+  readonly addresses: readonly { readonly peerId: string; readonly seq: number; readonly envelope: Uint8Array }[]
+  /** Wall clock of the last contact. */
+  readonly lastSeenAtMs?: number
+}
+
+export interface RevocationRecord {
+  readonly issuerId: string
+  readonly version: number
+  readonly envelope: Uint8Array
+}
+
+export interface MeshFiles {
+  loadMembership(): Promise<OwnMembership | undefined>
+  saveMembership(membership: OwnMembership): Promise<void>
+
+  /** Every member, ordered by PeerId. Records that do not read are left out: they are learnt again. */
+  roster(): Promise<readonly RosterRecord[]>
+  member(peerId: string): Promise<RosterRecord | undefined>
+  /** Replaces a member's record as a whole. */
+  saveMember(record: RosterRecord): Promise<void>
+  removeMember(peerId: string): Promise<void>
+
+  revocations(): Promise<readonly RevocationRecord[]>
+  /** Keeps a list unless one with that version or a newer one is kept. @returns whether it was kept */
+  saveRevocations(record: RevocationRecord): Promise<boolean>
+
+  /** The newest verified issue time seen, milliseconds since 1970; 0 where none was (rule 16). */
+  seenTimeMs(): Promise<number>
+  /** Never lowers it. */
+  raiseSeenTime(seenMs: number): Promise<void>
+
+  /** Calls back after something here changed, by this or any other process. Several changes may be one call. */
+  watch(listener: () => void): () => void
+}
+
+/** An invite as its issuer remembers it. */
+export interface InviteRecord {
+  /** 32 hex digits. */
+  readonly inviteId: string
+  readonly secret: Uint8Array
+  readonly roles: readonly Role[]
+  /** The name the member gets, where the owner chose one. */
+  readonly name?: string
+  /** The member whose name is taken over. */
+  readonly replaces?: string
+  readonly createdAtMs: number
+  readonly expiresAtMs: number
+}
+
+/** Who used an invite. Made before anything is signed; `membership` follows once it is. */
+export interface ClaimRecord {
+  readonly inviteId: string
+  readonly peerId: string
+  readonly fingerprint: string
+  readonly claimedAtMs: number
+  readonly membership?: Uint8Array
+}
+
+/** Invites, claims, names and serials: one book under the mesh key, in files, so that any process of the owner can play the issuer (rule 12). */
+export interface IssuerBook {
+  /** Plays the issuer until released. @throws {NfltrError} `key_held`, naming who plays it */
+  lock(): Promise<Held>
+  holder(): Promise<Holder | undefined>
+
+  /** Durable when it resolves. Forgets what is older than its bound on the way. */
+  addInvite(invite: InviteRecord): Promise<void>
+  findInvite(inviteId: string): Promise<InviteRecord | undefined>
+  /** Invites that are neither used nor expired. */
+  openInvites(nowMs: number): Promise<readonly InviteRecord[]>
+
+  /**
+   * Claims an invite for one joiner, durable before it resolves: of any number that try, whatever the process, exactly
+   * one wins, and the winner gets its own claim again, with its membership once there is one.
+   *
+   * @throws {NfltrError} `invite_used` with `details` `used_by` (fingerprint), `used_at_ms`; `invite_expired`;
+   *   `invite_invalid` where no such invite is remembered
+   */
+  claim(request: {
+    readonly inviteId: string
+    readonly peerId: string
+    readonly fingerprint: string
+    readonly nowMs: number
+  }): Promise<ClaimRecord>
+  findClaim(inviteId: string): Promise<ClaimRecord | undefined>
+  /** Keeps the membership that a claim led to. */
+  settleClaim(claim: ClaimRecord, membership: Uint8Array): Promise<void>
+
+  /**
+   * Binds a name to a machine, durable. Binding it to the same machine again changes nothing.
+   *
+   * @throws {NfltrError} `name_taken` where another machine has it, unless that machine is `replaces`
+   */
+  takeName(name: string, peerId: string, options?: { readonly replaces?: string }): Promise<void>
+  ownerOfName(name: string): Promise<string | undefined>
+
+  /** A serial that was never given before, durable; from 1. Only while the issuer's lock is held. */
+  nextSerial(): Promise<number>
+}
+
+export type CredentialKind = 'api_key' | 'oauth_token' | 'auth_token'
+
+export interface CredentialFiles {
+  /** The credential that was added last, or `undefined`. @throws {NfltrError} `insecure_permissions` */
+  load(): Promise<{ readonly kind: CredentialKind; readonly secret: string } | undefined>
+  save(kind: CredentialKind, secret: string): Promise<void>
+}
+
+/** What a running process tells the others of its home. */
+export interface RunningProcess {
+  readonly kind: string
+  readonly peerId: string
+  readonly listen: readonly string[]
+  readonly hubId?: string
+}
+
+export interface RunningProcesses {
+  /** Registers this process until released; a second call replaces the first. */
+  register(facts: RunningProcess): Promise<Held>
+  /** Those that are alive. */
+  list(): Promise<readonly (RunningProcess & Holder)[]>
+}
