@@ -122,17 +122,21 @@ function open(
 
 /** Lines of a streamed answer; a refusal before the stream began is one document, which reads as one line. */
 async function* jsonLines(response: IncomingMessage): AsyncGenerator<Record<string, unknown>, void> {
-  let rest = ''
+  // Pieces of a line are joined once, when its end is there: a long line must not be scanned again with each chunk.
+  let pieces: string[] = []
   const decoder = new TextDecoder()
   try {
     for await (const chunk of response.iterator({ destroyOnReturn: false })) {
-      rest += decoder.decode(chunk as Buffer, { stream: true })
-      const complete = rest.split('\n')
-      rest = complete.pop() ?? ''
-      for (const line of complete) yield JSON.parse(line) as Record<string, unknown>
+      const [first = '', ...more] = decoder.decode(chunk as Buffer, { stream: true }).split('\n')
+      pieces.push(first)
+      for (const next of more) {
+        yield JSON.parse(pieces.join('')) as Record<string, unknown>
+        pieces = [next]
+      }
     }
   } catch (cause) {
     throw new NfltrError('link_down', 'The hub went away before it answered.', { cause })
   }
+  const rest = pieces.join('')
   if (rest !== '') yield JSON.parse(rest) as Record<string, unknown>
 }

@@ -120,6 +120,7 @@ function progressSender(
 class ReplyLedger {
   readonly #link: HubLink
   readonly #expected = new Map<string | number, string>()
+  readonly #cancelled = new Set<string | number>()
   /** Replies that left whole; a late cancellation still casts doubt on them. Oldest first. */
   readonly #written = new Map<string | number, string>()
   readonly #pending = new Set<Promise<void>>()
@@ -137,7 +138,12 @@ class ReplyLedger {
     const callKey = this.#expected.get(message.id)
     if (callKey === undefined) return
     this.#expected.delete(message.id)
+    const isCancelled = this.#cancelled.delete(message.id)
     if (error !== undefined) return
+    if (isCancelled) {
+      this.#track(this.#link.doubt(callKey))
+      return
+    }
     this.#written.set(message.id, callKey)
     for (const oldest of this.#written.keys()) {
       if (this.#written.size <= 64) break
@@ -150,6 +156,8 @@ class ReplyLedger {
     if (!('method' in message) || message.method !== 'notifications/cancelled') return
     const requestId = message.params?.['requestId']
     if (typeof requestId !== 'string' && typeof requestId !== 'number') return
+    // The client may see a reply, and cancel, before this process learns that it was written.
+    if (this.#expected.has(requestId)) this.#cancelled.add(requestId)
     const callKey = this.#written.get(requestId)
     if (callKey === undefined) return
     this.#written.delete(requestId)

@@ -1,0 +1,66 @@
+import { randomUUID } from 'node:crypto'
+import { hostname } from 'node:os'
+import type { Hold, HubApi, SessionIdentity, ToolName } from '../../ports/hub-api.ts'
+import type { CliIo } from '../io.ts'
+
+/** What the agent commands need of the world. */
+export interface AgentWorld {
+  readonly io: CliIo
+  /** A client of the project's hub, started where none runs. */
+  connect(options: { readonly hubId?: string }): Promise<HubApi>
+}
+
+export type Document = Readonly<Record<string, unknown>>
+
+/** One command's conversation with the hub: its replies count as read once they have left this process. */
+export class HubConversation {
+  readonly #io: CliIo
+  readonly #hub: HubApi
+  readonly #session: SessionIdentity
+  readonly #unread: string[] = []
+  #held: Hold | undefined
+
+  constructor(io: CliIo, hub: HubApi) {
+    this.#io = io
+    this.#hub = hub
+    this.#session = {
+      pid: process.pid,
+      host: hostname(),
+      since: new Date().toISOString(),
+      sessionKey: `cli-${randomUUID()}`,
+    }
+  }
+
+  /** Takes the hub for as long as this command runs. @throws {NfltrError} `hub_held` */
+  async hold(): Promise<void> {
+    this.#held = await this.#hub.hold(this.#session)
+  }
+
+  async call(tool: ToolName, args: Document): Promise<Document> {
+    const callKey = `cli-${randomUUID()}`
+    const reply = await this.#hub.call({ tool, args, callKey, sessionKey: this.#session.sessionKey })
+    this.#unread.push(callKey)
+    return JSON.parse(reply.body) as Document
+  }
+
+  /** Waits until everything printed has left this process, and only then confirms it. */
+  async finish(): Promise<void> {
+    await this.#io.flushed()
+    for (const callKey of this.#unread.splice(0)) await this.#hub.confirm(callKey)
+    await this.#held?.release()
+  }
+}
+
+/** Flags that were given, under the tool's own field names: `timeoutMs` → `timeout_ms`. */
+export function toolFields(options: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
+  const fields: Record<string, unknown> = {}
+  for (const name of names) {
+    const value = options[camelCase(name)]
+    if (value !== undefined) fields[name] = value
+  }
+  return fields
+}
+
+function camelCase(name: string): string {
+  return name.replace(/_([a-z])/g, (_match, letter: string) => letter.toUpperCase())
+}

@@ -1,0 +1,133 @@
+import type { Command } from 'commander'
+import type { Role } from '../../core/membership.ts'
+import { leaf } from '../command.ts'
+import type { CliIo } from '../io.ts'
+import { table } from '../table.ts'
+import { collectText, machineName, role, span } from '../values.ts'
+
+type Document = Readonly<Record<string, unknown>>
+
+/** What the mesh commands need of the world; `options.home` is where this machine's state lives. */
+export interface MeshWorld {
+  readonly io: CliIo
+  create(options: { readonly home?: string; readonly name?: string }): Promise<Document>
+  show(options: { readonly home?: string }): Promise<Document>
+  members(options: { readonly home?: string }): Promise<{ readonly members: readonly Document[] }>
+  invite(options: InviteOptions, tell: (event: InviteEvent) => void): Promise<void>
+  join(options: JoinOptions): Promise<Document>
+  serve(options: { readonly home?: string; readonly listen?: readonly string[] }, ready: (document: Document) => void): Promise<void>
+}
+
+export interface InviteOptions {
+  readonly home?: string
+  readonly role?: Role
+  readonly name?: string
+  readonly replace?: string
+  readonly ttl?: number
+  /** False with `--no-wait`. */
+  readonly wait: boolean
+  readonly listen?: readonly string[]
+}
+
+export interface JoinOptions {
+  readonly home?: string
+  readonly inviteFile?: string
+  readonly peer?: readonly string[]
+  readonly name?: string
+  readonly listen?: readonly string[]
+}
+
+export type InviteEvent =
+  | { readonly event: 'invite'; readonly invite: string; readonly join_command: string; readonly expires_at: string }
+  | { readonly event: 'joined'; readonly member: Document }
+  | { readonly event: 'expired' }
+
+/** `nfltr mesh create` — makes this machine owner of a new mesh. */
+export function meshCreate(world: MeshWorld): Command {
+  return leaf('create', 'make this machine the owner of a new mesh')
+    .option('--name <name>', "this machine's name in the mesh; default: its host name", machineName)
+    .action(async (_options: unknown, command: Command) => {
+      const created = await world.create(command.optsWithGlobals())
+      world.io.answer(
+        created,
+        `Mesh ${String(created['mesh_id'])} is yours; this machine is ${String(created['machine'])}.\nInvite the next machine: nfltr mesh invite`,
+      )
+    })
+}
+
+/** `nfltr mesh show` — what other machines need to know to reach this one. */
+export function meshShow(world: MeshWorld): Command {
+  return leaf('show', 'show this machine’s mesh, name and addresses').action(async (_options: unknown, command: Command) => {
+    const shown = await world.show(command.optsWithGlobals())
+    const rows = Object.entries(shown).map(([name, value]) => [name, Array.isArray(value) ? value.join(' ') : String(value)])
+    world.io.answer(shown, table(['what', 'value'], rows))
+  })
+}
+
+/** `nfltr mesh members` */
+export function meshMembers(world: MeshWorld): Command {
+  return leaf('members', 'list the members of the mesh').action(async (_options: unknown, command: Command) => {
+    const list = await world.members(command.optsWithGlobals())
+    const rows = list.members.map((member) => [
+      String(member['name']),
+      String(member['state']),
+      (member['roles'] as readonly string[]).join(','),
+      String(member['expires_at']),
+      String(member['fingerprint']),
+    ])
+    world.io.answer(list, table(['name', 'state', 'roles', 'expires', 'fingerprint'], rows))
+  })
+}
+
+/** `nfltr mesh invite` — lets one machine in, and waits until it is. */
+export function meshInvite(world: MeshWorld): Command {
+  return leaf('invite', 'let one machine in')
+    .option('--role <role>', 'what it may be: node, hub, observer, owner', role)
+    .option('--name <name>', 'the name it gets; default: the one it asks for', machineName)
+    .option('--replace <name>', 'the member whose name it takes over', machineName)
+    .option('--ttl <span>', 'how long the invite lives', span)
+    .option('--no-wait', 'print the invite and leave; another process of this home has to be up to honour it')
+    .option('--listen <multiaddr>', 'where the joiner reaches this machine; may be repeated', collectText)
+    .addHelpText('after', '\nExample:\n  $ nfltr mesh invite --role node > invite.txt')
+    .action(async (_options: unknown, command: Command) => {
+      await world.invite(command.optsWithGlobals(), (event) => {
+        switch (event.event) {
+          case 'invite':
+            world.io.event(event, event.invite)
+            world.io.note(`On the other machine, with that line in a file:\n  ${event.join_command}\nIt is good until ${event.expires_at}. Waiting…`)
+            return
+          case 'joined':
+            world.io.event(event)
+            world.io.note(`${String(event.member['name'])} joined (${String(event.member['fingerprint'])}).`)
+            return
+          case 'expired':
+            world.io.event(event)
+            world.io.note('The invite expired unused.')
+        }
+      })
+    })
+}
+
+/** `nfltr mesh join` — takes a membership and exits: for hubs, observers and second owners. */
+export function meshJoin(world: MeshWorld): Command {
+  return leaf('join', 'become a member without being a node')
+    .option('--invite-file <file>', 'the invite; - reads standard input; also NFLTR_INVITE or the prompt')
+    .option('--peer <multiaddr>', 'an address of the issuer; may be repeated', collectText)
+    .option('--name <name>', 'the name to ask for; default: the host name', machineName)
+    .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
+    .action(async (_options: unknown, command: Command) => {
+      const joined = await world.join(command.optsWithGlobals())
+      world.io.answer(joined, `Joined mesh ${String(joined['mesh_id'])} as ${String(joined['machine'])}.`)
+    })
+}
+
+/** `nfltr mesh serve` — answers invites while nothing else of this owner runs. */
+export function meshServe(world: MeshWorld): Command {
+  return leaf('serve', 'answer invites while nothing else of this owner runs')
+    .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
+    .action(async (_options: unknown, command: Command) => {
+      await world.serve(command.optsWithGlobals(), (ready) =>
+        world.io.event({ event: 'ready', ...ready }, `Issuing on ${(ready['listen'] as readonly string[]).join(' ')}.`),
+      )
+    })
+}

@@ -1,0 +1,90 @@
+import type { Command } from 'commander'
+import { limits } from '../../core/limits.ts'
+import type { NodeApi } from '../../ports/hub-api.ts'
+import { leaf } from '../command.ts'
+import type { CliIo } from '../io.ts'
+import { collect, collectText, keyValue, machineName, wholeNumber } from '../values.ts'
+
+type Document = Readonly<Record<string, unknown>>
+
+export interface NodeWorld {
+  readonly io: CliIo
+  /** Joins if need be, then serves in this process until it is ended. */
+  join(options: NodeJoinOptions, tell: (event: NodeEvent) => void): Promise<void>
+  /** A client of this home's running node. @throws {NfltrError} `not_running` */
+  find(options: { readonly home?: string }): Promise<NodeApi>
+}
+
+export interface NodeJoinOptions {
+  readonly home?: string
+  readonly inviteFile?: string
+  readonly peer?: readonly string[]
+  readonly name?: string
+  readonly maxAgents?: number
+  readonly label?: readonly (readonly [string, string])[]
+  readonly describe?: string
+  readonly capability?: readonly string[]
+  readonly offer?: readonly (readonly [string, string])[]
+  readonly allowAllTools?: boolean
+  readonly listen?: readonly string[]
+  readonly claude?: string
+  readonly passEnv?: readonly string[]
+}
+
+export interface NodeEvent {
+  readonly event: 'joined' | 'ready' | 'lost_link' | 'left'
+  readonly [field: string]: unknown
+}
+
+/** `nfltr node join` — makes this machine a node. */
+export function nodeJoin(world: NodeWorld): Command {
+  return leaf('join', 'offer this machine to the hubs of the mesh')
+    .option('--invite-file <file>', 'the invite; - reads standard input; also NFLTR_INVITE or the prompt')
+    .option('--peer <multiaddr>', 'a member to dial; may be repeated', collectText)
+    .option('--name <name>', 'the name to ask for; default: the host name', machineName)
+    .option('--max-agents <n>', 'agents that may run at once (1)', wholeNumber({ min: 1, max: limits.maxAgentsMax }))
+    .option('--label <name=value>', 'a label hubs can ask for; may be repeated', collect(keyValue))
+    .option('--describe <text>', 'what this machine is, for whoever chooses')
+    .option('--capability <name>', 'a capability hubs can require; may be repeated', collectText)
+    .option('--offer <name=path[:ro]>', 'a folder agents may work in; may be repeated', collect(keyValue))
+    .option('--allow-all-tools', 'let agents here use every tool without asking')
+    .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
+    .option('--claude <path>', 'the Claude Code program to run')
+    .option('--pass-env <name>', 'a variable agents get as well; may be repeated', collectText)
+    .addHelpText('after', '\nExample:\n  $ nfltr node join --invite-file invite.txt --max-agents 2 --label gpu=a100')
+    .action(async (_options: unknown, command: Command) => {
+      await world.join(command.optsWithGlobals(), (event) => world.io.event(event, describe(event)))
+    })
+}
+
+/** `nfltr node status` */
+export function nodeStatus(world: NodeWorld): Command {
+  return leaf('status', 'what this machine’s node knows').action(async (_options: unknown, command: Command) => {
+    const status = await (await world.find(command.optsWithGlobals())).status()
+    const agents = (status['agents'] ?? []) as readonly Document[]
+    const links = (status['links'] ?? []) as readonly Document[]
+    world.io.answer(
+      status,
+      [
+        `${String(status['name'])}: ${String(status['state'])}; ${agents.length} agents, ${links.length} links`,
+        ...agents.map((agent) => `  ${String(agent['agent_id'])} ${String(agent['state'])}`),
+      ].join('\n'),
+    )
+  })
+}
+
+function describe(event: NodeEvent): string {
+  switch (event.event) {
+    case 'joined':
+      return `Joined mesh ${String(event['mesh_id'])} as ${String(event['name'])}.`
+    case 'ready':
+      return [
+        `${String(event['name'])} is ready on ${(event['listen'] as readonly string[]).join(' ')}.`,
+        ...(event['notes'] === undefined ? [] : (event['notes'] as readonly string[])),
+      ].join('\n')
+    case 'lost_link':
+      return `Lost the link to ${String(event['name'] ?? event['peer'])}.`
+    case 'left':
+      return 'Stopped. Agents that run keep running; start the node again to go on.'
+  }
+}

@@ -1,0 +1,70 @@
+import { createInterface } from 'node:readline/promises'
+import { errorDocument } from '../control/error-document.ts'
+import { errorCodes, type NfltrError } from '../core/errors.ts'
+import { printable } from './printable.ts'
+
+/** What a command may do with the terminal: answers go to stdout, everything else to stderr. */
+export interface CliIo {
+  readonly isJson: boolean
+  /** Whether a person sits there and can be asked. */
+  readonly isInteractive: boolean
+  /** One answer: the document with `--json`, the text for people without. */
+  answer(document: object, text: string): void
+  /** One line of a stream: the document with `--json`, the text without (none: nothing is said to people). */
+  event(document: { readonly event: string; readonly [key: string]: unknown }, text?: string): void
+  /** A remark for people; silent with `--json`. */
+  note(text: string): void
+  /** A failure: on stderr for people, and as the one document on stdout with `--json`. */
+  fail(error: NfltrError): void
+  /** Asks a person. Only where `isInteractive`. `isSecret` keeps what is typed off the screen. */
+  ask(question: string, options?: { readonly isSecret?: boolean }): Promise<string>
+  /** All of standard input. */
+  readInput(): Promise<string>
+  /** Resolves once everything answered so far has left this process. */
+  flushed(): Promise<void>
+}
+
+export function terminalIo(options: { readonly isJson: boolean }): CliIo {
+  const { stdin, stdout, stderr } = process
+  const { isJson } = options
+  const isInteractive = stdin.isTTY === true && stderr.isTTY === true
+  const writeLine = (text: string): void => void stdout.write(`${text}\n`)
+  return {
+    isJson,
+    isInteractive,
+    answer: (document, text) => writeLine(isJson ? JSON.stringify({ schema: 1, ...document }, undefined, 2) : printable(text)),
+    event: (document, text) => {
+      if (isJson) writeLine(JSON.stringify(document))
+      else if (text !== undefined) writeLine(printable(text))
+    },
+    note: (text) => {
+      if (!isJson) stderr.write(`${printable(text)}\n`)
+    },
+    fail: (error) => {
+      if (isJson) writeLine(JSON.stringify(errorDocument(error)))
+      stderr.write(`${printable(`nfltr: ${error.message}`)}\n`)
+      if (error.hint !== undefined) stderr.write(`${printable(`  ${error.hint}`)}\n`)
+    },
+    ask: async (question, asked = {}) => {
+      const reader = createInterface({ input: stdin, output: asked.isSecret === true ? undefined : stderr, terminal: true })
+      try {
+        if (asked.isSecret === true) stderr.write(question)
+        return (await reader.question(asked.isSecret === true ? '' : question)).trim()
+      } finally {
+        reader.close()
+        if (asked.isSecret === true) stderr.write('\n')
+      }
+    },
+    readInput: async () => {
+      const chunks: Buffer[] = []
+      for await (const chunk of stdin) chunks.push(chunk as Buffer)
+      return Buffer.concat(chunks).toString('utf8')
+    },
+    flushed: () =>
+      new Promise((resolve, reject) => stdout.write('', (error) => (error ? reject(error) : resolve()))),
+  }
+}
+
+export function exitCodeOf(error: NfltrError): number {
+  return errorCodes[error.code].exit
+}

@@ -1,0 +1,91 @@
+import { Command, CommanderError } from 'commander'
+import { NfltrError } from '../core/errors.ts'
+import { noun } from './command.ts'
+import { agentList } from './commands/agent-list.ts'
+import { agentLogs } from './commands/agent-logs.ts'
+import { agentResult } from './commands/agent-result.ts'
+import { agentSend } from './commands/agent-send.ts'
+import { agentShow } from './commands/agent-show.ts'
+import { agentSpawn } from './commands/agent-spawn.ts'
+import { agentStop } from './commands/agent-stop.ts'
+import { agentWait } from './commands/agent-wait.ts'
+import { configAddApiKey, configAddCredential, configGet, configList, configSet } from './commands/config.ts'
+import { demo } from './commands/demo.ts'
+import { hubServe, hubStatus, hubStop } from './commands/hub.ts'
+import { mcp } from './commands/mcp.ts'
+import { meshCreate, meshInvite, meshJoin, meshMembers, meshServe, meshShow } from './commands/mesh.ts'
+import { nodeJoin, nodeStatus } from './commands/node.ts'
+import type { World } from './world.ts'
+
+/** The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs. */
+export function buildProgram(world: World): Command {
+  const program = new Command('nfltr')
+    .description('Starts Claude Code agents on other machines of your mesh and brings each result back exactly once.')
+    .version(world.version, '--version', 'print the version')
+    .option('--json', 'print one JSON document, or JSON lines for a stream')
+    .option('--home <dir>', "where this machine's state, config and sockets live; also NFLTR_HOME")
+    .showSuggestionAfterError(true)
+    .addHelpText('after', '\nStart here:\n  $ nfltr demo            the main job on this machine alone\n  $ nfltr mesh create     then: nfltr mesh invite')
+  const { mesh, node, hub, agents, config } = world
+  program.addCommand(
+    noun('mesh', 'the machines that trust each other', [
+      meshCreate(mesh),
+      meshShow(mesh),
+      meshInvite(mesh),
+      meshJoin(mesh),
+      meshMembers(mesh),
+      meshServe(mesh),
+    ]),
+  )
+  program.addCommand(noun('node', 'this machine as a place for agents', [nodeJoin(node), nodeStatus(node)]))
+  program.addCommand(mcp(world.mcp))
+  program.addCommand(noun('hub', 'the process that keeps a project’s agents and results', [hubStatus(hub), hubServe(hub), hubStop(hub)]))
+  program.addCommand(
+    noun('agent', 'the hub’s tools from a shell', [
+      agentSpawn(agents),
+      agentWait(agents),
+      agentResult(agents),
+      agentSend(agents),
+      agentStop(agents),
+      agentList(agents),
+      agentShow(agents),
+      agentLogs(agents),
+    ]),
+  )
+  program.addCommand(
+    noun('config', 'settings and credentials of this machine', [
+      configGet(config),
+      configSet(config),
+      configList(config),
+      configAddCredential(config),
+      configAddApiKey(config),
+    ]),
+  )
+  program.addCommand(demo(world.demo))
+  throwInsteadOfExit(program)
+  return program
+}
+
+function throwInsteadOfExit(command: Command): void {
+  command.exitOverride()
+  command.configureOutput({ writeErr: () => undefined, outputError: () => undefined })
+  for (const child of command.commands) throwInsteadOfExit(child)
+}
+
+/** What the parser threw, as a refusal of ours; `undefined` for help and version, which are no errors. */
+export function usageError(thrown: CommanderError): NfltrError | undefined {
+  if (thrown.exitCode === 0) return undefined
+  const message = thrown.message.replace(/^error: /, '')
+  const [what = '', suggestion] = message.split('\n')
+  const argument = /'([^']+)'/.exec(what)?.[1]
+  return new NfltrError('invalid_argument', capitalised(what), {
+    hint: suggestion?.replace(/^\(|\)$/g, '') ?? 'Run with --help to see what is possible.',
+    ...(argument === undefined ? {} : { details: { argument: argument.split(' ')[0] ?? argument } }),
+  })
+}
+
+function capitalised(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.?$/, '.')}`
+}
+
+export { CommanderError }

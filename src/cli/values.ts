@@ -1,0 +1,54 @@
+import { InvalidArgumentError } from 'commander'
+import { isMachineName, type Role, roles } from '../core/membership.ts'
+
+/** Readers of flag values. Each throws with what would have been right; the parser adds the flag's name and exits with 2. */
+
+export function wholeNumber(range: { readonly min: number; readonly max: number }): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (!/^\d+$/.test(text) || value < range.min || value > range.max) {
+      throw new InvalidArgumentError(`Give a whole number from ${range.min} to ${range.max}.`)
+    }
+    return value
+  }
+}
+
+export function positiveNumber(text: string): number {
+  const value = Number(text)
+  if (!/^\d+(\.\d+)?$/.test(text) || value <= 0) throw new InvalidArgumentError('Give a number above 0.')
+  return value
+}
+
+const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+
+/** `90s`, `10m`, `500ms`: milliseconds. */
+export function span(text: string): number {
+  const [, count, unit] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? []
+  const unitMs = unitsMs[unit ?? '']
+  if (count === undefined || unitMs === undefined) throw new InvalidArgumentError('Give a number and a unit: 500ms, 90s, 15m, 2h, 7d.')
+  return Number(count) * unitMs
+}
+
+export function machineName(text: string): string {
+  if (!isMachineName(text)) throw new InvalidArgumentError('A name has 1 to 63 characters of a-z, 0-9 and -.')
+  return text
+}
+
+export function role(text: string): Role {
+  const found = roles.find((known) => known === text)
+  if (found === undefined) throw new InvalidArgumentError(`Roles: ${roles.join(', ')}.`)
+  return found
+}
+
+export function keyValue(text: string): readonly [string, string] {
+  const cut = text.indexOf('=')
+  if (cut < 1 || cut === text.length - 1) throw new InvalidArgumentError('Give NAME=VALUE.')
+  return [text.slice(0, cut), text.slice(cut + 1)]
+}
+
+/** For flags that may be given several times. */
+export function collect<T>(read: (text: string) => T): (text: string, earlier: readonly T[] | undefined) => readonly T[] {
+  return (text, earlier) => [...(earlier ?? []), read(text)]
+}
+
+export const collectText = collect((text) => text)

@@ -1,0 +1,19 @@
+import type { AgentWorld } from './commands/agent-call.ts'
+import type { ConfigWorld } from './commands/config.ts'
+import type { DemoWorld } from './commands/demo.ts'
+import type { HubWorld } from './commands/hub.ts'
+import type { McpOptions } from './commands/mcp.ts'
+import type { MeshWorld } from './commands/mesh.ts'
+import type { NodeWorld } from './commands/node.ts'
+
+/** Everything the commands do, behind interfaces; `compose.ts` is the one real implementation. */
+export interface World {
+  readonly version: string
+  readonly mesh: MeshWorld
+  readonly node: NodeWorld
+  readonly hub: HubWorld
+  readonly agents: AgentWorld
+  readonly config: ConfigWorld
+  readonly demo: DemoWorld
+  readonly mcp: (options: McpOptions) => Promise<void>
+}

@@ -1,0 +1,45 @@
+import { join } from 'node:path'
+import { Client } from '@modelcontextprotocol/sdk/client/index.js'
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
+import { type Machine, repository } from './machine.ts'
+
+/** A Claude Code session as the adapter sees it: an MCP client over stdio. */
+export interface McpSession {
+  readonly client: Client
+  readonly pid: number
+  /** Calls a tool; a tool error is thrown with its document's text. */
+  tool(name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>>
+  /** Calls a tool that has to be refused, and gives the error's fields. */
+  refused(name: string, args: Readonly<Record<string, unknown>>): Promise<{ code: string; message: string; details: Record<string, unknown> }>
+  close(): Promise<void>
+}
+
+export async function openSession(machine: Machine, options: { readonly args?: readonly string[] } = {}): Promise<McpSession> {
+  const transport = new StdioClientTransport({
+    command: process.execPath,
+    args: [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub', ...(options.args ?? [])],
+    env: { ...machine.env, CLAUDE_PROJECT_DIR: machine.project },
+    cwd: machine.project,
+    stderr: 'inherit',
+  })
+  const client = new Client({ name: 'test', version: '0' })
+  await client.connect(transport)
+  const call = async (name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> =>
+    (await client.callTool({ name, arguments: { ...args } }, undefined, { timeout: 60_000 })) as Record<string, unknown>
+  return {
+    client,
+    pid: transport.pid ?? -1,
+    tool: async (name, args) => {
+      const reply = await call(name, args)
+      if (reply['isError'] === true) throw new Error(JSON.stringify(reply['content']))
+      return reply['structuredContent'] as Record<string, unknown>
+    },
+    refused: async (name, args) => {
+      const reply = await call(name, args)
+      if (reply['isError'] !== true) throw new Error(`${name} was not refused: ${JSON.stringify(reply['structuredContent'])}`)
+      const [first] = reply['content'] as { text: string }[]
+      return (JSON.parse(first?.text ?? '{}') as { error: { code: string; message: string; details: Record<string, unknown> } }).error
+    },
+    close: () => client.close(),
+  }
+}
