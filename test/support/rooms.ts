@@ -38,7 +38,14 @@ export const rooms: readonly Room[] = [
     packages: ['@libp2p/crypto', '@libp2p/interface', '@libp2p/peer-id', '@libp2p/peer-record'],
     builtins: ['crypto'],
   },
-  { name: 'store', decides: 'what survives a crash', rooms: ['core', 'ports'], packages: ['level'], builtins: '*' },
+  {
+    name: 'store',
+    decides: 'what survives a crash',
+    // Whole files, exclusive creation and liveness of a lock's holder are platform's; a second copy here would drift.
+    rooms: ['core', 'ports', 'platform'],
+    packages: ['level'],
+    builtins: '*',
+  },
   { name: 'platform', decides: 'files, clocks, processes', rooms: ['core', 'ports'], packages: [], builtins: '*' },
   { name: 'telemetry', decides: 'logs', rooms: ['core', 'ports'], packages: ['pino'], builtins: '*' },
   { name: 'config', decides: 'settings and folders', rooms: ['core'], packages: ['zod'], builtins: [] },

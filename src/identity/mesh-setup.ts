@@ -1,0 +1,152 @@
+import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { certificateMaxMs, isMachineName, type Membership, type PeerKind } from '../core/membership.ts'
+import type { Home, KeyName, OwnMembership } from '../ports/home.ts'
+import type { Random } from '../ports/random.ts'
+import type { IssuerCertificate } from '../wire/record-codec.ts'
+import { openIssuerCertificate, openMembership, signMembership, signProcessCertificate } from './envelopes.ts'
+import { fingerprintOf, generateKey, keyFromBytes, keyToBytes, type PrivateKey, peerIdOf } from './keys.ts'
+
+export interface CreatedMesh {
+  /** PeerId of the mesh key. */
+  readonly meshId: string
+  readonly meshFingerprint: string
+  readonly machine: string
+  readonly peerId: string
+  readonly fingerprint: string
+  readonly roles: readonly string[]
+}
+
+/**
+ * Makes this machine the owner of a new mesh: its keys, its own membership with every role it needs, and the issuer's
+ * book. An attempt that was interrupted is taken up where it ended, with the same mesh key.
+ *
+ * @throws {NfltrError} `already_exists` where this home belongs to a mesh; `key_held` where another process makes one
+ */
+export async function createMesh(
+  home: Home,
+  options: { readonly name: string; readonly nowMs: number; readonly random?: Random },
+): Promise<CreatedMesh> {
+  const { name, nowMs, random } = options
+  if (!isMachineName(name)) {
+    throw new NfltrError('invalid_argument', `${JSON.stringify(name)} cannot be a machine's name.`, {
+      hint: 'Use 1 to 63 of a-z, 0-9 and -.',
+      details: { argument: '--name' },
+    })
+  }
+  const lock = await home.issuer.lock()
+  try {
+    const existing = await home.mesh.loadMembership()
+    if (existing !== undefined) throw belongsTo(existing.meshId)
+    const machineKey = await ensureKey(home, 'machine', random)
+    await ensureKey(home, 'issuer', random)
+    const meshKey = await ensureKey(home, 'mesh', random)
+    const meshId = peerIdOf(meshKey)
+    const peerId = peerIdOf(machineKey)
+    await home.issuer.takeName(name, peerId)
+    const membership: Membership = {
+      meshId,
+      issuerId: meshId,
+      machinePeerId: peerId,
+      name,
+      roles: ['owner', 'hub', 'node'],
+      issuedAtMs: nowMs,
+      expiresAtMs: nowMs + limits.membershipTermMs,
+      serial: await home.issuer.nextSerial(),
+    }
+    const envelope = await signMembership(meshKey, membership)
+    await home.mesh.saveMember({ peerId, serial: membership.serial, membership: envelope, addresses: [] })
+    await home.mesh.raiseSeenTime(nowMs)
+    // Last: from here on this home has a mesh.
+    await home.mesh.saveMembership({ meshId, membership: envelope, issuerCertificates: [], relays: [] })
+    return {
+      meshId,
+      meshFingerprint: fingerprintOf(meshId),
+      machine: name,
+      peerId,
+      fingerprint: fingerprintOf(peerId),
+      roles: membership.roles,
+    }
+  } finally {
+    await lock.release()
+  }
+}
+
+/** This machine as a member: its key and what its membership says. */
+export interface Machine {
+  readonly key: PrivateKey
+  readonly peerId: string
+  readonly meshId: string
+  readonly membership: Membership
+  /** Opened certificates of further owners, for checking other members. */
+  readonly certificates: readonly IssuerCertificate[]
+  readonly files: OwnMembership
+}
+
+/**
+ * Reads this machine's key and membership, and checks that they belong together.
+ *
+ * @throws {NfltrError} `no_mesh` where this home belongs to none; `bad_signature`, `bad_certificate` where the files
+ *   do not fit each other; `insecure_permissions`
+ */
+export async function loadMachine(home: Home): Promise<Machine> {
+  const files = await home.mesh.loadMembership()
+  const bytes = await home.keys.load('machine')
+  if (files === undefined || bytes === undefined) {
+    throw new NfltrError('no_mesh', 'This machine belongs to no mesh.', {
+      hint: 'Make one with `nfltr mesh create`, or join one with an invite.',
+    })
+  }
+  const key = keyFromBytes(bytes)
+  const { meshId } = files
+  const certificates: IssuerCertificate[] = []
+  for (const envelope of files.issuerCertificates) certificates.push(await openIssuerCertificate(envelope, { meshId }))
+  const membership = await openMembership(files.membership, { meshId, certificates })
+  const peerId = peerIdOf(key)
+  if (membership.machinePeerId !== peerId) {
+    throw new NfltrError('bad_certificate', "This machine's membership was made for another key.", {
+      hint: 'Restore keys/machine.key from a copy, or join again.',
+    })
+  }
+  return { key, peerId, meshId, membership, certificates, files }
+}
+
+/** Reads a key of this home, making it first where there is none; safe against another process that does the same. */
+export async function ensureKey(home: Home, name: KeyName, random?: Random): Promise<PrivateKey> {
+  const found = await home.keys.load(name)
+  if (found !== undefined) return keyFromBytes(found)
+  const made = await generateKey(random)
+  try {
+    await home.keys.create(name, keyToBytes(made))
+    return made
+  } catch (error) {
+    if (!(error instanceof NfltrError) || error.code !== 'already_exists') throw error
+    const other = await home.keys.load(name)
+    if (other === undefined) throw error
+    return keyFromBytes(other)
+  }
+}
+
+/** Lets a process of this machine speak for it, for at most 30 days (rule 10). */
+export function certifyProcess(
+  machine: { readonly key: PrivateKey; readonly meshId: string },
+  process: { readonly peerId: string; readonly kind: PeerKind; readonly hubId?: string; readonly nowMs: number },
+): Promise<Uint8Array> {
+  const { peerId, kind, hubId, nowMs } = process
+  return signProcessCertificate(machine.key, {
+    meshId: machine.meshId,
+    machinePeerId: peerIdOf(machine.key),
+    processPeerId: peerId,
+    kind,
+    issuedAtMs: nowMs,
+    expiresAtMs: nowMs + certificateMaxMs,
+    ...(hubId === undefined ? {} : { hubId }),
+  })
+}
+
+function belongsTo(meshId: string): NfltrError {
+  return new NfltrError('already_exists', `This machine belongs to mesh ${meshId} already.`, {
+    hint: 'See `nfltr mesh show`; another mesh needs another NFLTR_HOME.',
+    details: { mesh_id: meshId },
+  })
+}

@@ -1,0 +1,128 @@
+import { type FSWatcher, watch } from 'node:fs'
+import { rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { NfltrError } from '../../core/errors.ts'
+import { ensurePrivateFolder } from '../../platform/files.ts'
+import type { HomePaths, MeshFiles, OwnMembership, RevocationRecord, RosterRecord } from '../../ports/home.ts'
+import { folderName } from './paths.ts'
+import { namesIn, type RecordKind, readRecord, writeRecord } from './record-file.ts'
+import { serial } from './serial.ts'
+
+const membershipKind = {
+  name: 'a membership',
+  shape: {
+    meshId: 'string',
+    membership: 'bytes',
+    issuerMembership: 'bytes?',
+    issuerCertificates: 'list',
+    relays: 'list',
+  },
+} as const
+const memberKind = {
+  name: 'a member of the roster',
+  shape: { peerId: 'string', serial: 'number', membership: 'bytes', addresses: 'list', lastSeenAtMs: 'number?' },
+} as const
+const revocationsKind = {
+  name: 'a revocation list',
+  shape: { issuerId: 'string', version: 'number', envelope: 'bytes' },
+} as const
+const seenKind = { name: 'the newest issue time', shape: { seenMs: 'number' } } as const
+
+/** What this machine knows of its mesh: one small file for each fact, replaced as a whole. */
+export function meshFiles(paths: HomePaths): MeshFiles {
+  const own = join(paths.mesh, 'membership')
+  const rosterDir = join(paths.mesh, 'roster')
+  const revocationsDir = join(paths.mesh, 'revocations')
+  const seen = join(paths.mesh, 'seen-time')
+  const inTurn = serial()
+
+  const save = async (folder: string, record: { name: string; value: object }): Promise<void> => {
+    await ensurePrivateFolder(folder)
+    await writeRecord(join(folder, record.name), record.value)
+  }
+  const seenTimeMs = async (): Promise<number> => (await readRecord<{ seenMs: number }>(seen, seenKind))?.seenMs ?? 0
+
+  return {
+    loadMembership: () => readRecord<OwnMembership>(own, membershipKind),
+    saveMembership: (membership) => save(paths.mesh, { name: 'membership', value: membership }),
+    roster: () => readable<RosterRecord>(rosterDir, memberKind),
+    member: (peerId) => readOrForget<RosterRecord>(join(rosterDir, folderName(peerId)), memberKind),
+    saveMember: (record) => save(rosterDir, { name: folderName(record.peerId), value: record }),
+    removeMember: (peerId) => rm(join(rosterDir, folderName(peerId)), { force: true }),
+    revocations: () => allOf<RevocationRecord>(revocationsDir, revocationsKind),
+    saveRevocations: (record) =>
+      inTurn(async () => {
+        const name = folderName(record.issuerId)
+        const kept = await readRecord<RevocationRecord>(join(revocationsDir, name), revocationsKind)
+        if (kept !== undefined && kept.version >= record.version) return false
+        await save(revocationsDir, { name, value: record })
+        return true
+      }),
+    seenTimeMs,
+    raiseSeenTime: (seenMs) =>
+      inTurn(async () => {
+        if (seenMs > (await seenTimeMs())) await save(paths.mesh, { name: 'seen-time', value: { seenMs } })
+      }),
+    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir], listener),
+  }
+}
+
+/** Every record of a folder. @throws {NfltrError} `store_damaged` for the first that does not read */
+async function allOf<T>(folder: string, kind: RecordKind): Promise<readonly T[]> {
+  const records: T[] = []
+  for (const name of await namesIn(folder)) {
+    const record = await readRecord<T>(join(folder, name), kind)
+    if (record !== undefined) records.push(record)
+  }
+  return records
+}
+
+/** As `allOf`, for what is learnt again from others when it is lost. */
+async function readable<T>(folder: string, kind: RecordKind): Promise<readonly T[]> {
+  const records: T[] = []
+  for (const name of await namesIn(folder)) {
+    const record = await readOrForget<T>(join(folder, name), kind)
+    if (record !== undefined) records.push(record)
+  }
+  return records
+}
+
+async function readOrForget<T>(path: string, kind: RecordKind): Promise<T | undefined> {
+  try {
+    return await readRecord<T>(path, kind)
+  } catch (error) {
+    if (error instanceof NfltrError && error.code === 'store_damaged') return undefined
+    throw error
+  }
+}
+
+/** Calls back once for all changes of one turn of the event loop. */
+function watchFolders(folders: readonly string[], listener: () => void): () => void {
+  const watchers: FSWatcher[] = []
+  let isClosed = false
+  let isDue = false
+  const changed = (_event: string, name: string | null): void => {
+    if (isDue || isClosed || name?.startsWith('.') === true) return
+    isDue = true
+    setImmediate(() => {
+      isDue = false
+      if (!isClosed) listener()
+    })
+  }
+  const start = async (): Promise<void> => {
+    for (const folder of folders) {
+      await ensurePrivateFolder(folder)
+      if (isClosed) return
+      // A daemon must not stay up for its watchers alone. One that fails (too many of the user's) only means that
+      // changes by other processes are seen later, when the records are read for another reason.
+      watchers.push(watch(folder, { persistent: false }, changed).on('error', () => undefined))
+    }
+    // What changed before the watchers stood is not lost.
+    changed('change', null)
+  }
+  start().catch(() => undefined)
+  return () => {
+    isClosed = true
+    for (const watcher of watchers) watcher.close()
+  }
+}
