@@ -66,6 +66,11 @@ export class Engine {
     return this.#enqueue([], [], undefined)
   }
 
+  /** Ends the engine for a bug that was found outside a decision: nothing further runs, and `failed` tells. */
+  fail(error: Error): void {
+    this.#end(error)
+  }
+
   #decide<T>(decide: (transaction: Transaction) => T): Promise<T> {
     if (this.#isDeciding) {
       const error = new Error('a decision started another decision: do it in the same transaction, or in an effect')

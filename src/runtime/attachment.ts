@@ -1,0 +1,164 @@
+import { type ErrorCode, NfltrError } from '../core/errors.ts'
+import type { ControlMessage, SessionFrame } from '../core/messages.ts'
+import type { LaneFault } from '../core/session-lane.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Link } from '../ports/peers.ts'
+import { Heartbeat, type HeartbeatLimits } from './heartbeat.ts'
+import { LinkWriter } from './link-writer.ts'
+import type { SessionCodec } from './session-codec.ts'
+import { framesOf } from './session-opening.ts'
+import type { LaneCarrier } from './work-lane.ts'
+
+/** Errors that concern one link or the peer behind it, and nothing else. */
+export const linkErrors: ReadonlySet<ErrorCode> = new Set([
+  'link_down',
+  'timed_out',
+  'unreachable',
+  'invalid_frame',
+  'frame_too_large',
+  'protocol_violation',
+  'stale_epoch',
+])
+
+export interface AttachmentOptions {
+  readonly link: Link
+  readonly clock: Clock
+  readonly codec: SessionCodec
+  readonly limits: HeartbeatLimits
+  readonly isBusy: boolean
+  /** The next work frame that may go out now, or undefined. */
+  readonly nextPart: () => Promise<Uint8Array | undefined>
+  /** Takes a frame; an `NfltrError` that it throws closes the link with that reason. */
+  readonly take: (frame: SessionFrame) => void
+  /** What ends more than the link: bugs, and a store that failed or is damaged. */
+  readonly onBug: (error: Error) => void
+  readonly onDown: (reason: Error | undefined) => void
+  readonly onFault: (fault: LaneFault) => void
+  readonly onCaughtUp: () => void
+}
+
+/**
+ * A session's hold on one link: reads its frames, writes in turn, keeps it proven, and measures what the peer owes. It
+ * ends once, with the reason why.
+ */
+export class Attachment implements LaneCarrier {
+  readonly link: Link
+  /** Resolves once the link is down, with the reason where one is known. */
+  readonly ended: Promise<Error | undefined>
+
+  readonly #options: AttachmentOptions
+  readonly #writer: LinkWriter
+  readonly #heartbeat: Heartbeat
+  readonly #probes = new Map<number, { readonly sentAtMs: number; readonly answer: (rttMs: number) => void }>()
+  #probeNonce = 0
+  #reason: Error | undefined
+  #owesWorkSinceMs: number | undefined
+
+  constructor(options: AttachmentOptions) {
+    const { link, clock, codec } = options
+    this.#options = options
+    this.link = link
+    this.#writer = new LinkWriter(link, {
+      encode: (message) => codec.encodeFrame({ type: 'control', message }),
+      nextPart: options.nextPart,
+    })
+    this.#heartbeat = new Heartbeat({
+      clock,
+      limits: options.limits,
+      lastHeardAtMs: () => link.lastHeardAtMs(),
+      beat: () => this.control({ type: 'heartbeat' }),
+      ask: () => this.#ask(() => undefined),
+      onDead: () => this.close(new NfltrError('link_down', 'Nothing was heard from the peer for three heartbeats.')),
+    })
+    this.#heartbeat.setBusy(options.isBusy)
+    this.ended = link.closed.then((reason) => {
+      this.#heartbeat.stop()
+      this.#writer.stop()
+      return this.#reason ?? reason
+    })
+    void this.ended.then(options.onDown)
+  }
+
+  /** Begins to read and write. */
+  start(): void {
+    this.#writer.run().catch((error: unknown) => this.#broken(error))
+    this.#read().catch((error: unknown) => this.#broken(error))
+  }
+
+  control(message: ControlMessage): void {
+    this.#writer.control(message)
+  }
+
+  onFault(fault: LaneFault): void {
+    this.#options.onFault(fault)
+  }
+
+  onCaughtUp(): void {
+    this.#options.onCaughtUp()
+  }
+
+  pump(): void {
+    this.#writer.pump()
+  }
+
+  setBusy(isBusy: boolean): void {
+    this.#heartbeat.setBusy(isBusy)
+  }
+
+  close(reason: Error): void {
+    this.#reason ??= reason
+    this.link.close(reason)
+  }
+
+  /** Resolves with the round trip in milliseconds. @throws {NfltrError} `link_down` when the link ended first */
+  probe(): Promise<number> {
+    const answer = Promise.withResolvers<number>()
+    this.#ask(answer.resolve)
+    void this.ended.then((cause) => answer.reject(new NfltrError('link_down', 'The link ended.', { cause })))
+    return answer.promise
+  }
+
+  answerProbe(nonce: number): void {
+    const probe = this.#probes.get(nonce)
+    if (probe === undefined) return
+    // Answers come in order: what was asked before this is answered too, or never will be.
+    for (const earlier of this.#probes.keys()) {
+      if (earlier <= nonce) this.#probes.delete(earlier)
+    }
+    probe.answer(this.#options.clock.nowMs() - probe.sentAtMs)
+  }
+
+  /** Whether work was sent that the peer has not acknowledged yet. */
+  setOwesWork(owesWork: boolean): void {
+    if (!owesWork) this.#owesWorkSinceMs = undefined
+    else this.#owesWorkSinceMs ??= this.#options.clock.nowMs()
+  }
+
+  /** Since when the peer, asked for an answer, has sent not one byte; undefined while nothing is owed. */
+  owedSinceMs(): number | undefined {
+    const probedAtMs = this.#probes.values().next().value?.sentAtMs ?? Number.POSITIVE_INFINITY
+    const askedAtMs = Math.min(probedAtMs, this.#owesWorkSinceMs ?? Number.POSITIVE_INFINITY)
+    return askedAtMs === Number.POSITIVE_INFINITY ? undefined : Math.max(askedAtMs, this.link.lastHeardAtMs())
+  }
+
+  #ask(answer: (rttMs: number) => void): void {
+    this.#probeNonce += 1
+    this.#probes.set(this.#probeNonce, { sentAtMs: this.#options.clock.nowMs(), answer })
+    this.control({ type: 'probe', nonce: this.#probeNonce })
+  }
+
+  async #read(): Promise<void> {
+    const frames = framesOf(this.link)
+    for (let next = await frames.next(); next.done !== true; next = await frames.next()) {
+      const frame = this.#options.codec.decodeFrame(next.value)
+      if (this.#reason !== undefined) return
+      if (frame.type !== 'unknown') this.#options.take(frame)
+    }
+  }
+
+  #broken(error: unknown): void {
+    const reason = error instanceof Error ? error : new Error(String(error))
+    this.close(reason)
+    if (!(reason instanceof NfltrError && linkErrors.has(reason.code))) this.#options.onBug(reason)
+  }
+}

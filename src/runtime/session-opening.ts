@@ -1,0 +1,82 @@
+import { NfltrError } from '../core/errors.ts'
+import type { LaneCursor, SessionFrame, SessionOpen } from '../core/messages.ts'
+import type { LaneFault } from '../core/session-lane.ts'
+import type { Link } from '../ports/peers.ts'
+import type { SessionCodec } from './session-codec.ts'
+
+/** A link's frames can be read only once, and the opening reads the first: whoever goes on reads from here. */
+const readers = new WeakMap<Link, AsyncIterator<Uint8Array>>()
+
+export function framesOf(link: Link): AsyncIterator<Uint8Array> {
+  const known = readers.get(link)
+  if (known !== undefined) return known
+  const reader = link.frames()[Symbol.asyncIterator]()
+  readers.set(link, reader)
+  return reader
+}
+
+/**
+ * The first frame of a link.
+ *
+ * @throws {NfltrError} `link_down` when the link ended first; `invalid_frame`, `frame_too_large` when it was no frame
+ */
+export async function readFirst(link: Link, codec: SessionCodec): Promise<SessionFrame | { readonly type: 'unknown' }> {
+  const first = await framesOf(link).next()
+  if (first.done !== true) return codec.decodeFrame(first.value)
+  throw new NfltrError('link_down', 'The link ended before the session was open.', { cause: await link.closed })
+}
+
+/**
+ * Node: what the hub opens the session with. On any error the link is closed.
+ *
+ * @throws {NfltrError} `timed_out` when the signal came first; `link_down`; `invalid_frame`, `frame_too_large`,
+ *   `protocol_violation` when the first frame was something else
+ */
+export async function readOpen(link: Link, codec: SessionCodec, signal: AbortSignal): Promise<SessionOpen> {
+  let isAborted = signal.aborted
+  const abort = (): void => {
+    isAborted = true
+    link.close(new NfltrError('timed_out', 'The hub did not open the session in time.'))
+  }
+  if (isAborted) abort()
+  signal.addEventListener('abort', abort, { once: true })
+  try {
+    const frame = await readFirst(link, codec)
+    if (frame.type === 'open') return frame
+    throw new NfltrError('protocol_violation', `The session began with a frame of kind ${frame.type}.`)
+  } catch (error) {
+    if (isAborted) throw new NfltrError('timed_out', 'The hub did not open the session in time.', { cause: error })
+    if (error instanceof Error) link.close(error)
+    throw error
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+/** The cursor that the peer named for the lane. @throws {NfltrError} `protocol_violation` unless there is exactly one */
+export function cursorFor(lanes: readonly LaneCursor[], lane: number): LaneCursor {
+  const named = lanes.filter((candidate) => candidate.lane === lane)
+  const [cursor] = named
+  if (cursor !== undefined && named.length === 1) return cursor
+  throw new NfltrError('protocol_violation', `The session's opening named lane ${lane} ${named.length} times.`)
+}
+
+const explanations: Record<LaneFault, string> = {
+  received_above_sent: 'it has applied messages that this side never sent',
+  received_below_acked: 'it no longer has messages that it acknowledged',
+  sent_below_received: 'it no longer knows of messages that this side got from it',
+  other_hash: 'it has applied other messages under the same numbers',
+  other_store: 'its store is not the one that this side knows',
+  gap: 'it left out a part of a message',
+  message_too_large: 'it sent a message over the limit',
+  empty_part: 'it sent an empty part of a message',
+  credit_exceeded: 'it sent more than it had credit for',
+  ack_of_unsent: 'it acknowledged what was not sent',
+}
+
+/** The refusal that a fault of a lane becomes; `details.fault` names it for programs. */
+export function faultError(fault: LaneFault, lane: number): NfltrError {
+  return new NfltrError('protocol_violation', `The peer broke lane ${lane} of the session: ${explanations[fault]}.`, {
+    details: { fault, lane },
+  })
+}

@@ -1,0 +1,491 @@
+import { NfltrError } from '../core/errors.ts'
+import { limits as bounds } from '../core/limits.ts'
+import type {
+  ControlMessage,
+  HubMessage,
+  LaneCursor,
+  NodeMessage,
+  SessionAccept,
+  SessionFrame,
+  SessionOpen,
+  WorkMessage,
+} from '../core/messages.ts'
+import { decodeRecord, encodeRecord } from '../core/record-json.ts'
+import type { LaneLimits } from '../core/session-lane.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Link } from '../ports/peers.ts'
+import type { Store } from '../ports/store.ts'
+import { decodeFrame, encodeFrame, partMaxBytes } from '../wire/session-codec.ts'
+import { decodeWork, encodeWork } from '../wire/work-codec.ts'
+import { Attachment, linkErrors } from './attachment.ts'
+import type { Engine, Transaction } from './engine.ts'
+import type { HeartbeatLimits } from './heartbeat.ts'
+import type { DecodedWork, SessionCodec } from './session-codec.ts'
+import { cursorFor, faultError, readFirst, readOpen } from './session-opening.ts'
+import { WorkLane } from './work-lane.ts'
+
+const wireCodec: SessionCodec = { encodeFrame, decodeFrame, encodeWork, decodeWork }
+
+/** The lane of commands and results; the only numbered one so far. */
+const workLane = 1
+
+export interface SessionLimits extends LaneLimits, HeartbeatLimits {
+  /** How long the peer may take to answer the opening. */
+  readonly openTimeoutMs: number
+}
+
+const defaultLimits: SessionLimits = {
+  creditWindowBytes: bounds.creditWindowBytes,
+  messageMaxBytes: bounds.workMessageMaxBytes,
+  partMaxBytes,
+  heartbeatBusyMs: bounds.heartbeatBusyMs,
+  heartbeatIdleMs: bounds.heartbeatIdleMs,
+  heartbeatMissesMax: bounds.heartbeatMissesMax,
+  openTimeoutMs: bounds.helloTimeoutMs,
+}
+
+export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage> {
+  readonly engine: Engine
+  readonly store: Store
+  readonly clock: Clock
+  /** Names the other side in the store's keys: a node's machine PeerId on a hub, a hub id on a node. No `/`. */
+  readonly remote: string
+  readonly side: 'hub' | 'node'
+  /** Applies one message, in the transaction that also advances the cursor. Total: a throw is a bug and ends the process. */
+  readonly apply: (tx: Transaction, message: In) => void
+  /** Takes `capacity` and `progress`; the rest of lane 0 is the session's own. */
+  readonly control: (message: ControlMessage) => void
+  /** What takes the place of a message that is over a bound of the wire, under its number. Absent or undefined: a void. */
+  readonly replace?: (message: Out, error: NfltrError) => Out | undefined
+  readonly limits?: Partial<SessionLimits>
+  readonly codec?: SessionCodec
+}
+
+export interface SessionCounts {
+  /** Links and openings that ended because the peer sent what it must not. */
+  readonly peerFaults: number
+  /** Own messages that went out as something else. */
+  readonly replaced: number
+  readonly duplicates: number
+  /** Messages of kinds that this version does not know. */
+  readonly unsupported: number
+}
+
+/**
+ * Everything that one hub and one node say to each other, over whichever link is up. What `send` takes arrives there once
+ * and in order, whatever happens to links and processes in between.
+ */
+export class Session<Out extends WorkMessage, In extends WorkMessage> {
+  readonly #options: SessionOptions<Out, In>
+  readonly #limits: SessionLimits
+  readonly #codec: SessionCodec
+  readonly #lane: WorkLane
+  #attachment: Attachment | undefined
+  /** Rises with each link that is taken up: who finds another number than its own was replaced. */
+  #attempt = 0
+  #isAttached = false
+  #isBusy = false
+  #isClosed = false
+  #lastReason: Error | undefined
+  #lastHeardAtMs: number | undefined
+  #downSinceMs: number | undefined
+  #caughtUp = Promise.withResolvers<void>()
+  #highestEpoch: number
+  #sessionNo = 0
+  #peerFaults = 0
+  #unsupported = 0
+
+  private constructor(options: SessionOptions<Out, In>, lane: WorkLane, highestEpoch: number) {
+    this.#options = options
+    this.#limits = { ...defaultLimits, ...options.limits }
+    this.#codec = options.codec ?? wireCodec
+    this.#lane = lane
+    this.#highestEpoch = highestEpoch
+    this.#caughtUp.promise.catch(() => undefined)
+  }
+
+  /** @throws {NfltrError} `store_damaged`, `store_newer` */
+  static async load<Out extends WorkMessage, In extends WorkMessage>(
+    options: SessionOptions<Out, In>,
+  ): Promise<Session<Out, In>> {
+    const { engine, store, clock, remote, side, replace } = options
+    if (!/^[!-.0-~]+$/.test(remote)) throw new Error(`not a name for a session's remote: ${JSON.stringify(remote)}`)
+    const known = await store.get(epochKey(remote))
+    const lane = await WorkLane.load({
+      engine,
+      store,
+      clock,
+      remote,
+      lane: workLane,
+      codec: options.codec ?? wireCodec,
+      limits: { ...defaultLimits, ...options.limits },
+      keepsBodies: side === 'hub',
+      apply: (tx, message) => session.#apply(tx, message),
+      // What is in the outbox came in through `send`.
+      replace: (message, error) => replace?.(message as Out, error),
+    })
+    const epoch = known === undefined ? 0 : decodeRecord<{ epoch: number }>(known).epoch
+    const session = new Session<Out, In>(options, lane, epoch)
+    return session
+  }
+
+  /** Node: the hub's opening, the first frame of a link. See `runtime/session-opening.ts` for the errors. */
+  static readOpen(
+    link: Link,
+    options: { readonly signal: AbortSignal; readonly codec?: SessionCodec },
+  ): Promise<SessionOpen> {
+    return readOpen(link, options.codec ?? wireCodec, options.signal)
+  }
+
+  /** Numbers the message and keeps it until acknowledged; it goes out once on disk, now or over any later link. */
+  send(tx: Transaction, message: Out): void {
+    this.#lane.send(tx, message)
+  }
+
+  /** Hub: replaces each message that is not acknowledged and that `test` names by a void under its number. */
+  voidWhere(tx: Transaction, test: (message: Out) => boolean): void {
+    if (this.#options.side !== 'hub') throw new Error('only a hub voids what it sent')
+    this.#lane.voidWhere(tx, (message) => test(message as Out))
+  }
+
+  /** Sends an unnumbered message; dropped silently when no link is there. Only the newest of its kind waits. */
+  control(message: ControlMessage): void {
+    if (this.#isAttached) this.#attachment?.control(message)
+  }
+
+  /** What this side tells of its lanes: only what is on disk. */
+  cursors(): LaneCursor[] {
+    return [this.#lane.cursor]
+  }
+
+  /**
+   * Hub: opens the session over a link, in the place of the one before. The link is closed on every error.
+   *
+   * @returns the node's answer, once the lanes run
+   * @throws {NfltrError} `stale_epoch`, `protocol_violation` when the node refused (`details.highestEpochSeen`) or broke
+   *   the protocol or the two stores do not fit together (`details.fault`); `timed_out`; `link_down`; `invalid_frame`
+   */
+  async open(
+    link: Link,
+    open: Omit<SessionOpen, 'type' | 'lanes'>,
+  ): Promise<SessionAccept & { readonly type: 'accept' }> {
+    const attempt = this.#begin()
+    const own = this.#lane.cursor
+    const { clock } = this.#options
+    const timer = clock.after(this.#limits.openTimeoutMs, () =>
+      link.close(new NfltrError('timed_out', 'The node did not answer the opening of the session in time.')),
+    )
+    try {
+      await link.send(this.#codec.encodeFrame({ type: 'open', ...open, lanes: [own] }))
+      const answer = await readFirst(link, this.#codec)
+      timer.cancel()
+      if (answer.type === 'refused') throw refusal(answer)
+      if (answer.type !== 'accept') {
+        throw new NfltrError('protocol_violation', `The node answered the opening with a frame of kind ${answer.type}.`)
+      }
+      const peer = cursorFor(answer.lanes, workLane)
+      const attachment = this.#attach(link, attempt)
+      await this.#linkUp(attachment, attempt, { own, peer })
+      this.#start(attachment)
+      return answer
+    } catch (error) {
+      timer.cancel()
+      throw this.#rejected(link, error)
+    }
+  }
+
+  /**
+   * Node: takes up the session that a hub opened, in the place of the one before. A lower epoch, or a session number that
+   * is not above the one served, is refused. The epoch is on disk before the answer goes out.
+   *
+   * @throws {NfltrError} `stale_epoch`, `stale_session` (as `protocol_violation`), `protocol_violation` with
+   *   `details.fault` when the two stores do not fit together; `link_down`
+   */
+  async accept(
+    link: Link,
+    open: SessionOpen,
+    accept: Omit<SessionAccept & { readonly type: 'accept' }, 'type' | 'lanes'>,
+  ): Promise<void> {
+    try {
+      this.#assertCurrent(open)
+      this.#highestEpoch = open.epoch
+      this.#sessionNo = open.sessionNo
+      const attempt = this.#begin()
+      const own = this.#lane.cursor
+      const peer = cursorFor(open.lanes, workLane)
+      const attachment = this.#attach(link, attempt)
+      await this.#linkUp(attachment, attempt, { own, peer }, open.epoch)
+      await link.send(this.#codec.encodeFrame({ type: 'accept', ...accept, lanes: [own] }))
+      this.#assertNewest(attempt)
+      this.#start(attachment)
+    } catch (error) {
+      const wasTold = await this.#refuse(link, error)
+      throw this.#rejected(link, error, wasTold)
+    }
+  }
+
+  get isAttached(): boolean {
+    return this.#isAttached
+  }
+
+  get isCaughtUp(): boolean {
+    return this.#isAttached && this.#lane.isCaughtUp
+  }
+
+  /** Node: the highest epoch of this hub that was ever taken up (rule 7); 0 for none. */
+  get highestEpoch(): number {
+    return this.#highestEpoch
+  }
+
+  get counts(): SessionCounts {
+    return { ...this.#lane.counts, peerFaults: this.#peerFaults, unsupported: this.#unsupported }
+  }
+
+  /** Resolves once both sides applied what the other had sent before this link. @throws {NfltrError} `link_down` */
+  caughtUp(): Promise<void> {
+    if (!this.#isAttached) return Promise.reject(new NfltrError('link_down', 'No link to the peer was up.'))
+    return this.#caughtUp.promise
+  }
+
+  /** Resolves once the current link is down (at once when there is none), with the reason where one is known. */
+  detached(): Promise<Error | undefined> {
+    return this.#attachment === undefined ? Promise.resolve(this.#lastReason) : this.#attachment.ended
+  }
+
+  /** Work runs or waits on the link: its loss is to be noticed soon. */
+  setBusy(isBusy: boolean): void {
+    this.#isBusy = isBusy
+    this.#attachment?.setBusy(isBusy)
+  }
+
+  /** Asks the peer for an answer. @returns the round trip in milliseconds @throws {NfltrError} `link_down` */
+  probe(): Promise<number> {
+    if (this.#attachment !== undefined && this.#isAttached) return this.#attachment.probe()
+    return Promise.reject(new NfltrError('link_down', 'No link to the peer was up.'))
+  }
+
+  /** What the peer has not acknowledged; `oldestAtMs` is wall time. */
+  outbox(): { readonly entries: number; readonly bytes: number; readonly oldestAtMs?: number } {
+    const { size, bytes, oldestAtMs } = this.#lane.outbox
+    return { entries: size, bytes, ...(oldestAtMs === undefined ? {} : { oldestAtMs }) }
+  }
+
+  /** Monotonic time of the last byte from the peer, over this or an earlier link. */
+  lastHeardAtMs(): number | undefined {
+    return this.#attachment?.link.lastHeardAtMs() ?? this.#lastHeardAtMs
+  }
+
+  /** Monotonic time since when the peer owes an answer and is silent; without a link: since it went down. */
+  owedSinceMs(): number | undefined {
+    return this.#attachment === undefined ? this.#downSinceMs : this.#attachment.owedSinceMs()
+  }
+
+  /** Ends the link and takes up no other; what was sent stays in the store. */
+  close(): void {
+    this.#isClosed = true
+    this.#begin()
+  }
+
+  /** Ends whatever link is there; the number tells later whether another one took over in turn. */
+  #begin(): number {
+    this.#attempt += 1
+    this.#drop(new NfltrError('link_down', 'A newer link took the place of this one.'))
+    if (this.#isClosed) this.#lastReason = new NfltrError('link_down', 'The session was closed.')
+    return this.#attempt
+  }
+
+  #assertNewest(attempt: number): void {
+    if (this.#isClosed) throw new NfltrError('link_down', 'The session was closed.')
+    if (attempt !== this.#attempt) throw new NfltrError('link_down', 'A newer link took the place of this one.')
+  }
+
+  #attach(link: Link, attempt: number): Attachment {
+    this.#assertNewest(attempt)
+    const { clock, engine } = this.#options
+    const attachment: Attachment = new Attachment({
+      link,
+      clock,
+      codec: this.#codec,
+      limits: this.#limits,
+      isBusy: this.#isBusy,
+      nextPart: () => this.#lane.nextPart(attachment),
+      take: (frame) => this.#take(attachment, frame),
+      onFault: (fault) => attachment.close(faultError(fault, workLane)),
+      onCaughtUp: () => this.#caughtUp.resolve(),
+      onBug: (error) => engine.fail(error),
+      onDown: (reason) => this.#onDown(attachment, reason),
+    })
+    return attachment
+  }
+
+  async #linkUp(
+    attachment: Attachment,
+    attempt: number,
+    cursors: { readonly own: LaneCursor; readonly peer: LaneCursor },
+    epoch?: number,
+  ): Promise<void> {
+    await this.#options.engine.transact((tx) => {
+      this.#assertNewest(attempt)
+      this.#caughtUp = Promise.withResolvers<void>()
+      this.#caughtUp.promise.catch(() => undefined)
+      const fault = this.#lane.linkUp(tx, cursors, attachment)
+      if (fault !== undefined) throw faultError(fault, workLane)
+      if (epoch !== undefined) tx.put(epochKey(this.#options.remote), encodeRecord({ epoch }))
+      this.#attachment = attachment
+    })
+    this.#assertNewest(attempt)
+  }
+
+  #start(attachment: Attachment): void {
+    if (this.#attachment !== attachment) throw new NfltrError('link_down', 'The link ended while the session opened.')
+    this.#isAttached = true
+    attachment.start()
+  }
+
+  #drop(reason: Error): void {
+    const attachment = this.#attachment
+    if (attachment === undefined) return
+    this.#onDown(attachment, reason)
+    attachment.close(reason)
+  }
+
+  #onDown(attachment: Attachment, reason: Error | undefined): void {
+    if (this.#attachment !== attachment) return
+    this.#attachment = undefined
+    this.#isAttached = false
+    this.#lastReason = reason
+    this.#lastHeardAtMs = attachment.link.lastHeardAtMs()
+    this.#downSinceMs = this.#options.clock.nowMs()
+    this.#lane.linkDown()
+    if (isPeerFault(reason)) this.#peerFaults += 1
+    this.#caughtUp.reject(
+      new NfltrError('link_down', 'The link ended before both sides had caught up.', { cause: reason }),
+    )
+  }
+
+  #take(attachment: Attachment, frame: SessionFrame): void {
+    if (this.#attachment !== attachment) return
+    switch (frame.type) {
+      case 'control':
+        this.#takeControl(attachment, frame.message)
+        break
+      case 'part':
+        if (frame.lane !== workLane) {
+          throw new NfltrError('protocol_violation', `The peer sent on lane ${frame.lane}, which is not open.`)
+        }
+        this.#lane.takePart(frame)
+        break
+      default:
+        throw new NfltrError('protocol_violation', `The peer sent a frame of kind ${frame.type} in an open session.`)
+    }
+  }
+
+  #takeControl(attachment: Attachment, message: ControlMessage): void {
+    switch (message.type) {
+      case 'heartbeat':
+        break
+      case 'ack':
+        if (message.lane === workLane) this.#lane.takeAck(message.received)
+        break
+      case 'credit':
+        if (message.lane === workLane) this.#lane.takeCredit(message.bytes)
+        break
+      case 'probe':
+        attachment.control({ type: 'probe_reply', nonce: message.nonce })
+        break
+      case 'probe_reply':
+        attachment.answerProbe(message.nonce)
+        break
+      case 'caught_up': {
+        const head = message.heads.find(({ lane }) => lane === workLane)
+        if (head !== undefined) this.#lane.takeCaughtUp(head.no)
+        break
+      }
+      case 'capacity':
+      case 'progress':
+        this.#options.control(message)
+        break
+    }
+  }
+
+  #apply(tx: Transaction, message: DecodedWork): void {
+    const { side, apply } = this.#options
+    if (message.type !== 'unknown' && kinds[side].has(message.type)) {
+      apply(tx, message as In)
+      return
+    }
+    // A kind of a later version, or one that only this side sends: passed over, and a node says so (rule 26).
+    this.#unsupported += 1
+    if (side === 'hub') return
+    const kind = message.type === 'unknown' ? message.kind : message.type
+    const named = 'commandId' in message && message.commandId !== undefined ? { commandId: message.commandId } : {}
+    this.#lane.send(tx, { type: 'unsupported', kind, ...named })
+  }
+
+  #assertCurrent(open: SessionOpen): void {
+    if (open.epoch < this.#highestEpoch) {
+      const message = `The hub's epoch ${open.epoch} was below ${this.#highestEpoch}, the highest seen.`
+      throw new NfltrError('stale_epoch', message, { details: { highestEpochSeen: this.#highestEpoch } })
+    }
+    if (open.epoch === this.#highestEpoch && open.sessionNo <= this.#sessionNo) {
+      const message = `The session number ${open.sessionNo} was not above ${this.#sessionNo}, the one served.`
+      throw new NfltrError('protocol_violation', message, { details: { refused: 'stale_session' } })
+    }
+  }
+
+  /** Tells the hub why, as far as the link still carries it. */
+  async #refuse(link: Link, error: unknown): Promise<boolean> {
+    if (!(error instanceof NfltrError) || !linkErrors.has(error.code) || error.code === 'link_down') return false
+    const isStaleSession = error.details['refused'] === 'stale_session'
+    const code = error.code === 'stale_epoch' ? 'stale_epoch' : isStaleSession ? 'stale_session' : 'protocol_violation'
+    const { message } = error
+    const frame = this.#codec.encodeFrame({ type: 'refused', code, message, highestEpochSeen: this.#highestEpoch })
+    return link.send(frame).then(
+      () => true,
+      () => false,
+    )
+  }
+
+  /** Ends the link: softly where a last frame is still on its way, since an abort would take it back. */
+  #rejected(link: Link, error: unknown, isSoft = false): Error {
+    const reason = error instanceof Error ? error : new Error(String(error))
+    if (isSoft) link.close()
+    if (this.#attachment?.link === link) this.#drop(reason)
+    else if (isPeerFault(reason)) this.#peerFaults += 1
+    link.close(reason)
+    return reason
+  }
+}
+
+const fromNode: Record<NodeMessage['type'], true> = {
+  claimed: true,
+  declined: true,
+  started: true,
+  message: true,
+  task_events: true,
+  ended: true,
+  keeper_gone: true,
+  receipt: true,
+  unsupported: true,
+}
+
+const fromHub: Record<HubMessage['type'], true> = { claim: true, steer: true, stop: true, collected: true, void: true }
+
+/** What each side may get from the other: anything else must not reach code that knows only these. */
+const kinds = { hub: new Set(Object.keys(fromNode)), node: new Set(Object.keys(fromHub)) } as const
+
+function epochKey(remote: string): string {
+  return `lane/${remote}/session`
+}
+
+function refusal(answer: SessionAccept & { readonly type: 'refused' }): NfltrError {
+  const { code, message, highestEpochSeen } = answer
+  return new NfltrError(code === 'stale_epoch' ? 'stale_epoch' : 'protocol_violation', message, {
+    details: { refused: code, highestEpochSeen },
+  })
+}
+
+function isPeerFault(error: Error | undefined): boolean {
+  if (!(error instanceof NfltrError) || error.details['refused'] !== undefined) return false
+  return error.code === 'invalid_frame' || error.code === 'frame_too_large' || error.code === 'protocol_violation'
+}
