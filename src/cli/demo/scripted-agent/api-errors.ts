@@ -50,7 +50,7 @@ export function apiFailure(status: number, options: { message: string; model: st
         retryError: 'rate_limit',
         error: 'rate_limit',
         errorType: 'rate_limit_error',
-        text: `API Error: 429 ${message}`,
+        text: `API Error: Request rejected (429) · ${message}`,
       }
     case 529:
       return {
@@ -58,7 +58,7 @@ export function apiFailure(status: number, options: { message: string; model: st
         retryError: 'overloaded',
         error: 'server_error',
         errorType: 'overloaded_error',
-        text: `API Error: 529 Overloaded. ${server}`,
+        text: `API Error: 529 ${message}. ${server}`,
       }
     default:
       if (status >= 500) {
@@ -67,7 +67,7 @@ export function apiFailure(status: number, options: { message: string; model: st
           retryError: 'server_error',
           error: 'server_error',
           errorType: 'api_error',
-          text: `API Error: ${status} Internal server error. ${server}`,
+          text: `API Error: ${status} ${message}. ${server}`,
         }
       }
       return {

@@ -76,7 +76,7 @@ async function askHost(turn: Turn, call: PlacedCall): Promise<void> {
   }
   const answer = await turn.session.host.ask({ subtype: 'can_use_tool', ...request }, turn.signal)
   if (answer.kind === 'aborted') {
-    turn.denials.push(denial(call))
+    turn.transcript.denials.push(denial(call))
     stop(turn, call, rejected)
     return
   }
@@ -90,7 +90,7 @@ async function askHost(turn: Turn, call: PlacedCall): Promise<void> {
     })
     return
   }
-  turn.denials.push(denial(call))
+  turn.transcript.denials.push(denial(call))
   if (interrupt === true) {
     turn.session.abortTurn()
     stop(turn, call, rejected)
@@ -106,7 +106,7 @@ async function askHost(turn: Turn, call: PlacedCall): Promise<void> {
 }
 
 function deny(turn: Turn, call: PlacedCall, decision: Extract<Decision, { allow: false }>): void {
-  turn.denials.push(denial(call))
+  turn.transcript.denials.push(denial(call))
   turn.session.write({
     type: 'system',
     subtype: 'permission_denied',

@@ -140,29 +140,32 @@ export function permissionMode(name: string): PermissionMode {
 
 function split(argv: readonly string[]): Words {
   const words: Words = { on: new Set(), one: new Map(), many: new Map(), rest: [] }
-  let list: string[] | undefined
+  let list = words.rest
   for (let at = 0; at < argv.length; at += 1) {
     const word = argv[at] ?? ''
     if (!word.startsWith('-') || word === '-') {
-      if (list === undefined) words.rest.push(word)
-      else list.push(word)
+      list.push(word)
       continue
     }
     const [head = '', inline] = word.startsWith('--') ? word.split(/=(.*)/s) : [word]
     const name = aliases[head] ?? head
-    list = undefined
+    list = words.rest
     if (member(switches, name) && inline === undefined) words.on.add(name)
-    else if (member(lists, name)) {
-      list = words.many.get(name) ?? []
-      words.many.set(name, list)
-      if (inline !== undefined) list.push(inline)
-    } else if (member(singles, name)) {
+    else if (member(lists, name)) list = beginList(words, name, inline)
+    else if (member(singles, name)) {
       const value = inline ?? argv[++at]
       if (value === undefined) throw new ScenarioError(`${name} needs a value`)
       words.one.set(name, value)
     } else throw new ScenarioError(`unknown flag ${word}`)
   }
   return words
+}
+
+function beginList(words: Words, name: List, first: string | undefined): string[] {
+  const list = words.many.get(name) ?? []
+  words.many.set(name, list)
+  if (first !== undefined) list.push(first)
+  return list
 }
 
 function modeOf(words: Words): PermissionMode {

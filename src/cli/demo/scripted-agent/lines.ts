@@ -63,6 +63,11 @@ export function replayLine(sessionId: string, text: string, uuid: string): Line 
   }
 }
 
+export function thinkingTokensLine(sessionId: string, tokens: number): Line {
+  const estimate = { estimated_tokens: tokens, estimated_tokens_delta: tokens }
+  return { type: 'system', subtype: 'thinking_tokens', ...estimate, session_id: sessionId, uuid: randomUUID() }
+}
+
 export interface AssistantFacts {
   readonly sessionId: string
   readonly messageId: string
