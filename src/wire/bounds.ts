@@ -40,7 +40,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
   LaneCursor: { store_id: id, hash: word },
   Fence: { attempt_id: id },
   InventoryEntry: { attempt_id: id, state: word, keeper: word },
-  Part: { bytes: bytes(limits.sessionFrameMaxBytes) },
+  Part: { bytes: bytes(limits.sessionFrameMaxBytes), digest: bytes(8) },
   Progress: { note: bytes(1024) },
   CaughtUp: { heads: list(8) },
   NodeCard: {

@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { unreachable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { ControlMessage, SessionAccept, SessionFrame, SessionOpen } from '../core/messages.ts'
-import { decodeMessage, defined, encodeMessage, filled, oneOf, required, wide } from './codec.ts'
+import { decodeMessage, defined, encodeMessage, filled, invalid, oneOf, required, wide } from './codec.ts'
 import {
   type Control,
   type ControlSchema,
@@ -65,8 +65,8 @@ function toFrame(frame: SessionFrame): FrameKind {
     case 'control':
       return { case: 'control', value: { kind: toControl(frame.message) } }
     case 'part': {
-      const { lane, no, index, isLast, bytes } = frame
-      return { case: 'part', value: { lane, no: wide(no), index, isLast, bytes } }
+      const { lane, no, index, isLast, bytes, digest } = frame
+      return { case: 'part', value: { lane, no: wide(no), index, isLast, bytes, ...defined({ digest }) } }
     }
     default:
       return unreachable(frame)
@@ -92,8 +92,9 @@ function fromFrame(frame: WireFrame): DecodedFrame {
       return message === undefined ? { type: 'unknown' } : { type: 'control', message }
     }
     case 'part': {
-      const { lane, no, index, isLast, bytes } = kind.value
-      return { type: 'part', lane, no: Number(no), index, isLast, bytes }
+      const { lane, no, index, isLast, bytes, digest } = kind.value
+      if (digest !== undefined && digest.length !== 8) throw invalid('the digest of a part is not 8 bytes long')
+      return { type: 'part', lane, no: Number(no), index, isLast, bytes, ...defined({ digest }) }
     }
     case undefined:
       return { type: 'unknown' }
