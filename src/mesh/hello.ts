@@ -1,0 +1,145 @@
+import { type ErrorCode, NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import {
+  decodeHandshake,
+  encodeHandshake,
+  type HandshakeMessage,
+  type Hello,
+  handshakeMaxBytes,
+  type Refused,
+  revocationUpdateMaxBytes,
+} from '../wire/handshake-codec.ts'
+import type { FrameStream } from './frame-stream.ts'
+
+export const helloProtocol = '/nfltr/hello/1.0.0'
+
+/** The one revision of the wire protocol. */
+export const wireRevision = 1
+
+/** Frames on a hello stream; each message has its own, smaller bound, and the quarantine counts all bytes. */
+export const helloFrameMaxBytes = limits.revocationsMaxBytes
+
+/** What one side brings to hello. */
+export interface HelloSide<T> {
+  readonly hello: Hello
+  /**
+   * Decides whether the peer is what its hello says.
+   *
+   * @returns what was found out about the peer
+   * @throws {NfltrError} the typed reason to refuse
+   */
+  readonly judge: (hello: Hello) => Promise<T>
+  readonly highestEpochSeen: (peer: T) => number | undefined
+}
+
+export interface HelloOutcome<T> {
+  readonly peer: T
+  /** What the peer said of the highest epoch it has seen of this hub. */
+  readonly highestEpochSeen: number | undefined
+}
+
+/**
+ * Says hello and hears it: the same on both sides. Each sends `Hello`, then the revocation lists that the other lacks, then
+ * its verdict, and waits for the other's. Nothing is granted before both have welcomed each other.
+ *
+ * @throws {NfltrError} the reason, with `details.refused` set where one side refused the other; `details.by` says which
+ */
+export async function sayHello<T>(frames: FrameStream, side: HelloSide<T>): Promise<HelloOutcome<T>> {
+  let peer: T
+  try {
+    await frames.send(encodeHandshake(side.hello))
+    const hello = await receive(frames, 'hello')
+    // No list is ever lacking yet: revoking comes with a later step, and until then there is none to send.
+    await frames.send(encodeHandshake({ type: 'revocations', lists: [] }))
+    await receive(frames, 'revocations')
+    peer = await side.judge(hello)
+    await frames.send(encodeHandshake(welcome(side.highestEpochSeen(peer))))
+  } catch (error) {
+    throw await refuse(frames, error)
+  }
+  const { highestEpochSeen } = await receive(frames, 'welcome')
+  return { peer, highestEpochSeen }
+}
+
+function welcome(highestEpochSeen: number | undefined): HandshakeMessage {
+  return highestEpochSeen === undefined ? { type: 'welcome' } : { type: 'welcome', highestEpochSeen }
+}
+
+/**
+ * The next message, which must be of one kind; a refusal in its place is thrown as what it says.
+ *
+ * @throws {NfltrError} `link_down` when nothing comes any more, `protocol_violation`, a decoder's, or the peer's refusal
+ */
+export async function receive<K extends HandshakeMessage['type']>(
+  frames: FrameStream,
+  type: K,
+): Promise<Extract<HandshakeMessage, { type: K }>> {
+  const bytes = await frames.read()
+  if (bytes === undefined) throw frames.violation ?? new NfltrError('link_down', 'The peer ended the conversation.')
+  const message = decodeHandshake(bytes, type === 'revocations' ? revocationUpdateMaxBytes : handshakeMaxBytes)
+  if (isOfType(message, type)) return message
+  if (message.type === 'refused') throw refusalOf(message)
+  throw new NfltrError('protocol_violation', `The peer sent ${message.type} where ${type} belongs.`)
+}
+
+function isOfType<K extends HandshakeMessage['type']>(
+  message: HandshakeMessage,
+  type: K,
+): message is Extract<HandshakeMessage, { type: K }> {
+  return message.type === type
+}
+
+function refusalOf(message: Refused): NfltrError {
+  return new NfltrError(message.code, printable(message.message), {
+    details: {
+      refused: true,
+      by: 'peer',
+      ...(message.usedBy === undefined ? {} : { used_by: message.usedBy }),
+      ...(message.usedAtMs === undefined ? {} : { used_at_ms: message.usedAtMs }),
+    },
+  })
+}
+
+/** Refusals that say something about the link, not about the peer: the peer is not told and may come again at once. */
+const noFaultCodes: readonly ErrorCode[] = ['link_down', 'timed_out']
+
+/**
+ * Tells the peer why it is refused, and ends the stream.
+ *
+ * @returns the error to throw on, marked as a refusal where it is one
+ */
+export async function refuse(frames: FrameStream, error: unknown): Promise<NfltrError> {
+  const reason = error instanceof NfltrError ? error : new NfltrError('internal', 'Hello failed.', { cause: error })
+  if (noFaultCodes.includes(reason.code) || reason.details['by'] === 'peer') {
+    frames.close()
+    return reason
+  }
+  try {
+    await frames.send(encodeHandshake(refusedMessage(reason)))
+  } catch {
+    // The peer is gone or does not listen; it is refused all the same.
+  }
+  frames.close()
+  return new NfltrError(reason.code, reason.message, {
+    details: { ...reason.details, refused: true, by: 'us' },
+    cause: reason,
+    ...(reason.hint === undefined ? {} : { hint: reason.hint }),
+  })
+}
+
+function refusedMessage(reason: NfltrError): Refused {
+  const usedBy = reason.details['used_by']
+  const usedAtMs = reason.details['used_at_ms']
+  return {
+    type: 'refused',
+    code: reason.code,
+    message: reason.code === 'internal' ? 'Something went wrong here.' : reason.message.slice(0, 256),
+    ...(typeof usedBy === 'string' ? { usedBy } : {}),
+    ...(typeof usedAtMs === 'number' ? { usedAtMs } : {}),
+  }
+}
+
+/** Text of another machine without what could steer a terminal. */
+function printable(text: string): string {
+  return text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, ' ').slice(0, 512)
+}

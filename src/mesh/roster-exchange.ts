@@ -1,0 +1,113 @@
+import { NfltrError } from '../core/errors.ts'
+import {
+  decodeRoster,
+  encodeRoster,
+  type RosterDigest,
+  type RosterMember,
+  type RosterMessage,
+  rosterMessageMaxBytes,
+  rosterPageMembers,
+} from '../wire/roster-codec.ts'
+import type { FrameStream } from './frame-stream.ts'
+import type { Roster, RosterEntry } from './roster.ts'
+
+export const rosterProtocol = '/nfltr/roster/1.0.0'
+
+export const rosterFrameMaxBytes = rosterMessageMaxBytes
+
+/** How the two sides of an exchange are bound together: the connection's other end, and when this is. */
+export interface ExchangeOptions {
+  /** The process at the other end, whose own address record counts because hello showed its certificate. */
+  readonly peer: { readonly peerId: string; readonly machinePeerId: string }
+  readonly onBadRecord: (error: unknown) => void
+}
+
+/**
+ * Brings two rosters level: both say what they have, each sends the other what it lacks, in pages, the last one marked. What
+ * does not prove itself is counted and passed over; the rest is taken.
+ *
+ * @returns whether anything new was learnt
+ * @throws {NfltrError} `link_down`, a decoder's refusal, `protocol_violation`
+ */
+export async function exchangeRoster(frames: FrameStream, roster: Roster, options: ExchangeOptions): Promise<boolean> {
+  await frames.send(encodeRoster(digestOf(roster)))
+  const digest = await receive(frames, 'digest')
+  const sending = sendMissing(frames, roster, digest)
+  // Seen here as well as awaited below: a failing reader must not leave it behind unhandled.
+  sending.catch(() => {})
+  const isNews = await takePages(frames, roster, options)
+  await sending
+  return isNews
+}
+
+export function digestOf(roster: Roster): RosterDigest {
+  const entries = roster
+    .entries()
+    .flatMap(({ membership: { body }, records }) => [
+      { peerId: body.machinePeerId, serial: body.serial, addressSeq: records.get(body.machinePeerId)?.body.seq ?? 0 },
+      ...[...records.values()]
+        .filter((record) => record.body.peerId !== body.machinePeerId)
+        .map((record) => ({ peerId: record.body.peerId, serial: body.serial, addressSeq: record.body.seq })),
+    ])
+  // Machines before further processes would be cut first where the mesh is larger than a digest.
+  return { type: 'digest', entries: entries.slice(0, 1_000), revocationVersions: [] }
+}
+
+async function sendMissing(frames: FrameStream, roster: Roster, theirs: RosterDigest): Promise<void> {
+  const known = new Map(theirs.entries.map((entry) => [entry.peerId, entry]))
+  const missing = roster.entries().flatMap((entry) => missingOf(entry, known) ?? [])
+  for (let from = 0; ; from += rosterPageMembers) {
+    const members = missing.slice(from, from + rosterPageMembers)
+    const isLast = from + rosterPageMembers >= missing.length
+    await frames.send(encodeRoster({ type: 'push', members, revocations: [], issuerCertificates: [], isLast }))
+    if (isLast) return
+  }
+}
+
+function missingOf(
+  entry: RosterEntry,
+  known: ReadonlyMap<string, { readonly serial: number; readonly addressSeq: number }>,
+): RosterMember | undefined {
+  const { body, envelope } = entry.membership
+  const records = [...entry.records.values()].filter(
+    (record) => record.body.seq > (known.get(record.body.peerId)?.addressSeq ?? 0),
+  )
+  const isKnown = (known.get(body.machinePeerId)?.serial ?? -1) >= body.serial
+  if (isKnown && records.length === 0) return undefined
+  return { membership: envelope, addressRecords: records.map((record) => record.envelope) }
+}
+
+async function takePages(frames: FrameStream, roster: Roster, options: ExchangeOptions): Promise<boolean> {
+  let isNews = false
+  // As many pages as the largest mesh has, and no more.
+  for (let page = 0; page < 1_000 / rosterPageMembers + 1; page += 1) {
+    const push = await receive(frames, 'push')
+    for (const member of push.members) {
+      try {
+        isNews = (await roster.take(member, { vouched: options.peer.peerId })) || isNews
+      } catch (error) {
+        options.onBadRecord(error)
+      }
+    }
+    if (push.isLast) return isNews
+  }
+  throw new NfltrError('protocol_violation', 'The peer sent more roster pages than a mesh can have.')
+}
+
+async function receive<K extends RosterMessage['type']>(
+  frames: FrameStream,
+  type: K,
+): Promise<Extract<RosterMessage, { type: K }>> {
+  const bytes = await frames.read()
+  if (bytes === undefined) throw frames.violation ?? new NfltrError('link_down', 'The peer ended the roster exchange.')
+  const message = decodeRoster(bytes)
+  if (isOfType(message, type)) return message
+  throw new NfltrError('protocol_violation', `The peer sent ${message.type} where ${type} belongs.`)
+}
+
+function isOfType<K extends RosterMessage['type']>(
+  message: RosterMessage,
+  type: K,
+): message is Extract<RosterMessage, { type: K }> {
+  return message.type === type
+}

@@ -1,0 +1,115 @@
+import type { Connection, Stream } from '@libp2p/interface'
+import { NfltrError } from '../core/errors.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
+import { FrameStream } from './frame-stream.ts'
+import type { MemberLink, MemberLinks } from './member-links.ts'
+import type { Refusals } from './refusals.ts'
+import type { Roster } from './roster.ts'
+import { exchangeRoster, rosterFrameMaxBytes, rosterProtocol } from './roster-exchange.ts'
+
+export interface RosterSpreadOptions {
+  readonly clock: Clock
+  readonly links: MemberLinks
+  readonly refusals: Refusals
+  readonly roster: () => Roster | undefined
+}
+
+/** News that come together travel together: the wait before they are passed on, in milliseconds. */
+const gatherMs = 50
+
+/** One exchange may take this long before its stream is given up, in milliseconds. */
+const exchangeTimeoutMs = 20_000
+
+/**
+ * Keeps rosters level with everyone on the line: the dialler begins an exchange after hello, and whoever learns something
+ * begins one with every peer. What both have costs one digest each way, so news stops where it is known.
+ */
+export class RosterSpread {
+  readonly #options: RosterSpreadOptions
+  readonly #running = new Set<string>()
+  readonly #again = new Set<string>()
+  #timer: Timer | undefined
+  #isClosed = false
+
+  constructor(options: RosterSpreadOptions) {
+    this.#options = options
+  }
+
+  /** The roster has news: every peer on the line gets them soon. */
+  announce(): void {
+    if (this.#isClosed) return
+    this.#timer ??= this.#options.clock.after(gatherMs, () => {
+      this.#timer = undefined
+      for (const { peerId } of this.#options.links.connected()) this.begin(peerId)
+    })
+  }
+
+  /** Begins an exchange with a peer; once more where one is running, since that one may not have seen the latest. */
+  begin(peerId: string): void {
+    if (this.#isClosed) return
+    if (this.#running.has(peerId)) {
+      this.#again.add(peerId)
+      return
+    }
+    const link = this.#options.links.newest(peerId)
+    const roster = this.#options.roster()
+    if (link === undefined || roster === undefined) return
+    this.#running.add(peerId)
+    // `run` catches everything itself.
+    void this.#run(link, roster)
+  }
+
+  /** The other side of an exchange that a peer began. */
+  async answer(link: MemberLink, stream: Stream): Promise<void> {
+    const roster = this.#options.roster()
+    const frames = this.#frames(stream)
+    if (roster === undefined) {
+      frames.close()
+      return
+    }
+    await this.#exchange(frames, link, roster)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+  }
+
+  async #run(link: MemberLink, roster: Roster): Promise<void> {
+    const { peerId } = link.facts
+    try {
+      await this.#exchange(this.#frames(await openStream(link.connection)), link, roster)
+    } catch {
+      // The link went down or the peer does not answer this protocol: the next link or the next news tries again.
+    } finally {
+      this.#running.delete(peerId)
+      if (this.#again.delete(peerId)) this.begin(peerId)
+    }
+  }
+
+  async #exchange(frames: FrameStream, link: MemberLink, roster: Roster): Promise<void> {
+    const timer = this.#options.clock.after(exchangeTimeoutMs, () => {
+      frames.close(new NfltrError('timed_out', 'The roster exchange took too long.'))
+    })
+    try {
+      await exchangeRoster(frames, roster, {
+        peer: link.facts,
+        onBadRecord: (error) => this.#options.refusals.addError(error),
+      })
+      frames.close()
+    } catch (error) {
+      if (!(error instanceof NfltrError && error.code === 'link_down')) this.#options.refusals.addError(error)
+      frames.close(error instanceof Error ? error : new Error(String(error)))
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  #frames(stream: Stream): FrameStream {
+    return new FrameStream(stream, { clock: this.#options.clock, frameMaxBytes: rosterFrameMaxBytes })
+  }
+}
+
+function openStream(connection: Connection): Promise<Stream> {
+  return connection.newStream(rosterProtocol)
+}
