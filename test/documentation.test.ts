@@ -49,4 +49,19 @@ describe('documentation', () => {
 
     expect(numbers).toEqual(numbers.map((_, index) => index + 1))
   })
+
+  test('every rule names tests, and every test it names is there', () => {
+    const rows = [...read('docs/internals/rules.md').matchAll(/^\| (R\d+) \| .* \| (.*) \|$/gm)]
+    const wrong = rows.flatMap(([, rule = '', cell = '']) => {
+      const named = cell.split('<br>').map((part) => /^`(test\/[\w./-]+\.test\.ts)`: (.+)$/.exec(part))
+      return named.flatMap((match) => {
+        const [, file = '', name = ''] = match ?? []
+        if (file === '' || !existsSync(join(root, file))) return [`${rule}: no such file in "${cell}"`]
+        return read(file).includes(name) ? [] : [`${rule}: ${file} has no test "${name}"`]
+      })
+    })
+
+    expect(rows.length).toBeGreaterThan(0)
+    expect(wrong).toEqual([])
+  })
 })
