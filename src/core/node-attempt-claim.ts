@@ -1,4 +1,5 @@
 import { limits } from './limits.ts'
+import type { AttemptRef } from './messages.ts'
 import type { NodeCard } from './model.ts'
 import type { ClaimMessage, Decline, NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
 import { declineKeptMs, type NodeAttemptStep, nothing, persist } from './node-attempt-step.ts'
@@ -24,7 +25,7 @@ export function onClaim(state: NodeAttempt | undefined, event: ClaimEvent): Node
     turn: message.turn,
     claim: message,
     sessionId: message.resumeSessionId ?? event.newSessionId,
-    isAnnounced: false,
+    announcedSessionId: undefined,
     place: undefined,
     steers: [],
     stop: undefined,
@@ -91,6 +92,11 @@ export interface ClaimPolicy {
 
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/
 
+/** Whether ids of a peer may become names of folders and keys. Nothing is recorded under any other. */
+export function hasIds(ref: AttemptRef): boolean {
+  return [ref.agentId, ref.attemptId, ref.taskId].every((id) => idPattern.test(id))
+}
+
 /**
  * Whether the node takes a turn in, as far as this can be said without looking at a disk. What can never work comes before
  * what passes by itself, since a hub asks again after the latter.
@@ -100,7 +106,7 @@ const idPattern = /^[A-Za-z0-9_-]{1,128}$/
 export function judgeClaim(claim: ClaimMessage, policy: ClaimPolicy): Decline | undefined {
   const { ref } = claim
   const { card } = policy
-  if (![ref.agentId, ref.attemptId, ref.taskId].every((id) => idPattern.test(id))) {
+  if (!hasIds(ref)) {
     return never('declined', 'The claim named an agent, task or attempt that is no id.')
   }
   const brief = judgeBrief(claim.request.brief)
@@ -108,9 +114,6 @@ export function judgeClaim(claim: ClaimMessage, policy: ClaimPolicy): Decline | 
   if (card.unavailable !== undefined) return never(card.unavailable.reason, card.unavailable.message)
   if (claim.resumeSessionId !== undefined && claim.resumeSessionId !== policy.knownSessionId) {
     return never('session_missing', 'The session to go on with is not on this machine.')
-  }
-  if (claim.resumeSessionId === undefined && policy.knownSessionId !== undefined) {
-    return never('declined', 'The agent has a session here already; only a continuation may use it.')
   }
   if (policy.isDraining) return later('declined', 'The node is about to stop and takes no more turns in.')
   if (isAgentBusy(policy.slots, ref.agentId)) return later('dir_busy', 'Another turn of this agent is still running.')

@@ -1,19 +1,19 @@
 import { end, stoppedBeforeLaunch } from './node-attempt-end.ts'
-import type { NodeAttempt, NodeAttemptEffect, QueuedSteer, SteerMessage, StopMessage } from './node-attempt-state.ts'
+import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent, QueuedSteer } from './node-attempt-state.ts'
 import { isOpen, type NodeAttemptStep, nothing, persist } from './node-attempt-step.ts'
 
 /** Messages that one turn takes; more are answered `not_taken`. @see docs/reference/limits.md */
 export const steersMax = 512
 
 /** A message for the turn. Once a stop was asked for, none is taken any more: the stop wins over what was queued. */
-export function onSteer(state: NodeAttempt, message: SteerMessage): NodeAttemptStep {
-  const { messageId, commandId, text } = message
+export function onSteer(state: NodeAttempt, event: Extract<NodeAttemptEvent, { type: 'steer' }>): NodeAttemptStep {
+  const { messageId, commandId, text } = event.message
   const known = state.steers.find((steer) => steer.messageId === messageId)
   if (known !== undefined) return { state, effects: [messageAnswer(state, known)] }
   if (!isOpen(state) || state.stop !== undefined || state.steers.length >= steersMax) {
     return { state, effects: [messageAnswer(state, { messageId, state: 'not_taken' })] }
   }
-  const isDriven = state.phase === 'running'
+  const isDriven = state.phase === 'running' && event.isLive
   const steer: QueuedSteer = { commandId, messageId, text, isDriven, state: 'accepted' }
   const drive: readonly NodeAttemptEffect[] = isDriven
     ? [{ type: 'drive', input: { type: 'steer', messageId, text }, isRepeat: false }]
@@ -25,22 +25,24 @@ export function onSteer(state: NodeAttempt, message: SteerMessage): NodeAttemptS
  * A stop. The first one stands. Of an ended attempt it changes nothing: its answer is the result, which is in the outbox or
  * at the hub already.
  */
-export function onStop(state: NodeAttempt, message: StopMessage, atMs: number): NodeAttemptStep {
-  const { commandId } = message
+export function onStop(state: NodeAttempt, event: Extract<NodeAttemptEvent, { type: 'stop' }>): NodeAttemptStep {
+  const { commandId } = event.message
   if (state.stop !== undefined) return nothing(state)
   switch (state.phase) {
     case 'claimed': {
       // Nothing was started, and a preparation that comes back later finds the attempt ended.
       const stopping: NodeAttempt = { ...state, stop: { commandId, isDriven: false } }
-      const ended = end(stopping, stoppedBeforeLaunch(state, commandId), { atMs })
+      const ended = end(stopping, stoppedBeforeLaunch(state, commandId), { atMs: event.atMs })
       const [first, ...rest] = ended.effects
       const claimed: NodeAttemptEffect = { type: 'send', message: { type: 'claimed', ref: state.ref } }
       return { state: ended.state, effects: first === undefined ? rest : [first, claimed, ...rest] }
     }
     case 'launching':
-      return persist({ ...state, stop: { commandId, isDriven: false } })
-    case 'running':
-      return startDriving({ ...state, stop: { commandId, isDriven: false } }, new Set(), { isRepeat: false })
+    case 'running': {
+      const stopping: NodeAttempt = { ...state, stop: { commandId, isDriven: false } }
+      if (state.phase === 'launching' || !event.isLive) return persist(stopping)
+      return startDriving(stopping, new Set(), { isRepeat: false })
+    }
     default:
       return nothing(state)
   }

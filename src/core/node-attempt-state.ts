@@ -31,9 +31,10 @@ export interface NodeAttempt {
   readonly turn: number
   /** Let go once the receipt is made. */
   readonly claim: ClaimMessage | undefined
-  /** The program's session: the one to go on with, or the one that the node made for a first turn. */
+  /** The program's session as it is launched: the one to go on with, or one that the node made for a first turn. */
   readonly sessionId: string
-  readonly isAnnounced: boolean
+  /** The session as the program named it, once it did. */
+  readonly announcedSessionId: string | undefined
   /** Set with `launching`: what a restarted node needs to read the journal as this one did. */
   readonly place: TurnPlace | undefined
   readonly steers: readonly QueuedSteer[]
@@ -103,8 +104,9 @@ export type NodeAttemptEvent =
       readonly atMs: number
     }
   | { readonly type: 'fence'; readonly epoch: number }
-  | { readonly type: 'steer'; readonly message: SteerMessage }
-  | { readonly type: 'stop'; readonly message: StopMessage; readonly atMs: number }
+  /** `isLive`: the driver can be given inputs now; if not, it gets this one with `launched` or `resumed`. */
+  | { readonly type: 'steer'; readonly message: SteerMessage; readonly isLive: boolean }
+  | { readonly type: 'stop'; readonly message: StopMessage; readonly isLive: boolean; readonly atMs: number }
   | { readonly type: 'collected'; readonly message: CollectedMessage }
   /** The folders are made and the launch is prepared. */
   | { readonly type: 'prepared'; readonly place: TurnPlace }

@@ -24,9 +24,9 @@ export function step(state: NodeAttempt | undefined, event: NodeAttemptEvent): N
     case 'fence':
       return event.epoch > state.fence ? persist({ ...state, fence: event.epoch }) : nothing(state)
     case 'steer':
-      return fenced(state, event.message.ref, (raised) => onSteer(raised, event.message))
+      return fenced(state, event.message.ref, (raised) => onSteer(raised, event))
     case 'stop':
-      return fenced(state, event.message.ref, (raised) => onStop(raised, event.message, event.atMs))
+      return fenced(state, event.message.ref, (raised) => onStop(raised, event))
     case 'collected':
       return fenced(state, event.message.ref, onCollected)
     case 'prepared':
@@ -44,8 +44,8 @@ export function step(state: NodeAttempt | undefined, event: NodeAttemptEvent): N
       if (state.phase !== 'running') return nothing(state)
       return startDriving(state, event.written, { isRepeat: true })
     case 'session_ready':
-      if (!isOpen(state) || state.isAnnounced) return nothing(state)
-      return persist({ ...state, isAnnounced: true, sessionId: event.sessionId }, [
+      if (!isOpen(state) || state.announcedSessionId !== undefined) return nothing(state)
+      return persist({ ...state, announcedSessionId: event.sessionId }, [
         { type: 'send', message: { type: 'started', ref: state.ref, sessionId: event.sessionId } },
       ])
     case 'message_state':
@@ -138,7 +138,9 @@ function onCollected(state: NodeAttempt): NodeAttemptStep {
   if (state.phase === 'ended') {
     return persist({ ...state, phase: 'collected', keptUntilMs: undefined }, [{ type: 'make_receipt' }])
   }
-  if (state.receipt === undefined) return nothing(state)
+  // Without a receipt it is being made, or could not be made the last time.
+  if (state.receipt === undefined)
+    return { state, effects: state.phase === 'collected' ? [{ type: 'make_receipt' }] : [] }
   return {
     state,
     effects: [{ type: 'send', message: { type: 'receipt', ref: state.ref, receipt: state.receipt } }],

@@ -17,7 +17,7 @@ export interface Workspaces {
   prepare(request: WorkspaceRequest): Promise<Workspace>
 
   /** Removes the attempt's temporary folder. Nothing happens where there is none. */
-  discardTemporary(attempt: { readonly agentId: string; readonly attemptId: string }): Promise<void>
+  discardTemporary(attempt: WorkspaceRequest): Promise<void>
 
   /** Bytes that may still be written where agents work. */
   freeBytes(): Promise<number>
@@ -26,9 +26,11 @@ export interface Workspaces {
 export interface WorkspaceRequest {
   readonly agentId: string
   readonly attemptId: string
+  /** The attempt that began the agent's session: its own id for a first turn. A continuation works in what it left. */
+  readonly originAttemptId: string
   /** An offer's name, or `NAME/path` below one. Absent: a folder of the agent's own. */
   readonly dir?: string
-  /** Real path of the workspace that earlier turns of the agent used: a continuation gets this one or none. */
+  /** Real path of the workspace that earlier turns of the agent used: a continuation gets this one or is refused. */
   readonly knownPath?: string
 }
 

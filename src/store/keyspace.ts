@@ -33,6 +33,42 @@ export const keyspace: readonly KeyspaceRow[] = [
     holds: 'outbox/REMOTE/LANE/NUMBER: numbered messages that the remote has not acknowledged',
     retention: 'until acknowledged; deleted with the next commit after that',
   },
+  {
+    prefix: 'node/attempt/',
+    owner: 'node',
+    holds: 'node/attempt/ATTEMPT: where an attempt stands on its node, without brief, messages and result',
+    retention: 'receipt plus 7 days, then a tombstone for 90 days; declined: 7 days; keeper gone: 30 days',
+  },
+  {
+    prefix: 'node/claim/',
+    owner: 'node',
+    holds: 'node/claim/ATTEMPT: the claim with its brief, at most 1 MiB each',
+    retention: 'until the receipt; declined: not kept',
+  },
+  {
+    prefix: 'node/steer/',
+    owner: 'node',
+    holds: 'node/steer/ATTEMPT/INDEX: messages for a turn and their fates, at most 512 a turn',
+    retention: 'their texts until the end of the turn, the rest until the receipt',
+  },
+  {
+    prefix: 'node/result/',
+    owner: 'node',
+    holds: 'node/result/ATTEMPT: how an attempt ended, with its whole text, at most 16 MiB each',
+    retention: 'receipt plus 7 days; keeper gone: 30 days',
+  },
+  {
+    prefix: 'node/agent/',
+    owner: 'node',
+    holds: 'node/agent/AGENT: session, workspace and next log number of an agent',
+    retention: 'as long as the agent; a few hundred bytes for each',
+  },
+  {
+    prefix: 'node/hub/',
+    owner: 'node',
+    holds: 'node/hub/HUB: the machine a hub belongs to and the head of its chain of receipts, at most 1,024 hubs',
+    retention: 'as long as the hub is known',
+  },
 ]
 
 /** The row that a key belongs to, or undefined for a key that nothing may be stored under. */

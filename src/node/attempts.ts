@@ -1,0 +1,204 @@
+import type { NodeMessage } from '../core/messages.ts'
+import type { AttemptResult, Capacity } from '../core/model.ts'
+import { step } from '../core/node-attempt.ts'
+import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from '../core/node-attempt-state.ts'
+import { isOpen } from '../core/node-attempt-step.ts'
+import { capacityOf, emptySlots, type HeldSlot, releaseSlot, type Slots, takeSlot } from '../core/slots.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import { numberEvents, type PendingEvent } from './log.ts'
+import { type AgentRecord, deleteAttempt, dropResult, writeAgent, writeAttempt, writeResult } from './records.ts'
+
+/** What the decisions of attempts set in motion. Each call happens after the decision is on disk, but `drive` and `send`. */
+export interface AttemptsOutside {
+  send(tx: Transaction, hubId: string, message: NodeMessage): void
+  /** Hands an input to the attempt's driver, in the same transaction. */
+  drive(tx: Transaction, attemptId: string, effect: Extract<NodeAttemptEffect, { type: 'drive' }>): void
+  prepare(attemptId: string): void
+  launch(attemptId: string): void
+  /** The attempt has ended: whatever still waits for its program may go. */
+  ended(attemptId: string): void
+  makeReceipt(attemptId: string): void
+  sendKeptResult(attemptId: string): void
+  proveAbsent(hubId: string, effect: Extract<NodeAttemptEffect, { type: 'prove_absent' }>): void
+  remove(attemptId: string): void
+  capacityChanged(): void
+}
+
+interface Entry {
+  state: NodeAttempt | undefined
+  /** As it was last written: what differs from it is written next. */
+  written: NodeAttempt | undefined
+}
+
+/**
+ * All attempts of the node in memory, and the one place where their decisions are carried out. Everything that follows
+ * from an event is in the transaction in which the event was decided: a crash takes back all of it or nothing.
+ */
+export class Attempts {
+  readonly #outside: AttemptsOutside
+  readonly #entries = new Map<string, Entry>()
+  readonly #agents = new Map<string, AgentRecord>()
+  #slots: Slots
+
+  constructor(maxAgents: number, outside: AttemptsOutside) {
+    this.#outside = outside
+    this.#slots = emptySlots(maxAgents)
+  }
+
+  /** Puts back what a former run of the node had on disk. */
+  restore(attempts: readonly NodeAttempt[], agents: readonly AgentRecord[]): void {
+    for (const agent of agents) this.#agents.set(agent.agentId, agent)
+    for (const state of attempts) {
+      this.#entries.set(state.ref.attemptId, { state, written: state })
+      if (!isOpen(state)) continue
+      const directory = state.place === undefined ? {} : { directory: state.place.workspace }
+      const slot: HeldSlot = { agentId: state.ref.agentId, isRunning: state.phase !== 'claimed', ...directory }
+      this.#slots = takeSlot(this.#slots, state.ref.attemptId, slot)
+    }
+  }
+
+  get(attemptId: string): NodeAttempt | undefined {
+    return this.#entries.get(attemptId)?.state
+  }
+
+  all(): readonly NodeAttempt[] {
+    return [...this.#entries.values()].flatMap(({ state }) => state ?? [])
+  }
+
+  agent(agentId: string): AgentRecord | undefined {
+    return this.#agents.get(agentId)
+  }
+
+  get slots(): Slots {
+    return this.#slots
+  }
+
+  capacity(isUnavailable: boolean): Capacity {
+    const capacity = capacityOf(this.#slots)
+    return isUnavailable ? { ...capacity, free: 0 } : capacity
+  }
+
+  /** Notes which folder a turn is going to write to; in memory, since a restart finds it in `place` or asks again. */
+  occupy(attemptId: string, directory: string): void {
+    const slot = this.#slots.held.get(attemptId)
+    if (slot !== undefined) this.#slots = takeSlot(this.#slots, attemptId, { ...slot, directory })
+  }
+
+  /** Advances one attempt and carries out what follows. */
+  dispatch(
+    tx: Transaction,
+    subject: { readonly hubId: string; readonly attemptId: string },
+    event: NodeAttemptEvent,
+  ): void {
+    const { hubId, attemptId } = subject
+    const entry = this.#entries.get(attemptId) ?? { state: undefined, written: undefined }
+    // Nobody but the hub that claimed an attempt has a say in it.
+    if (entry.state !== undefined && entry.state.hubId !== hubId) return
+    const { state, effects } = step(entry.state, event)
+    entry.state = state
+    if (state !== undefined) this.#entries.set(attemptId, entry)
+    for (const effect of effects) this.#perform(tx, { hubId, attemptId, entry }, effect)
+  }
+
+  /** Numbers log lines of an attempt's agent and puts them into the outbox. */
+  sendEvents(tx: Transaction, attemptId: string, pending: readonly PendingEvent[]): void {
+    const state = this.get(attemptId)
+    if (state === undefined || pending.length === 0) return
+    const agent = this.#agentOf(state)
+    for (const events of numberEvents(pending, { seq: agent.nextSeq, turn: state.turn })) {
+      this.#outside.send(tx, state.hubId, { type: 'task_events', ref: state.ref, events })
+    }
+    this.#writeAgent(tx, { ...agent, nextSeq: agent.nextSeq + pending.length })
+  }
+
+  /** The agent has a session now, and a continuation may go on with it. */
+  agentReady(tx: Transaction, attemptId: string): void {
+    const state = this.get(attemptId)
+    if (state?.place === undefined || state.announcedSessionId === undefined) return
+    const agent = this.#agentOf(state)
+    this.#writeAgent(tx, { ...agent, sessionId: state.announcedSessionId, workspace: state.place.workspace })
+  }
+
+  #perform(
+    tx: Transaction,
+    subject: { readonly hubId: string; readonly attemptId: string; readonly entry: Entry },
+    effect: NodeAttemptEffect,
+  ): void {
+    const { hubId, attemptId, entry } = subject
+    const outside = this.#outside
+    switch (effect.type) {
+      case 'persist':
+        if (entry.state !== undefined) writeAttempt(tx, entry.written, entry.state)
+        entry.written = entry.state
+        return
+      case 'send':
+        return outside.send(tx, hubId, effect.message)
+      case 'keep_result':
+        return this.#keepResult(tx, attemptId, effect.result)
+      case 'drop_result':
+        return dropResult(tx, attemptId)
+      case 'take_slot':
+        return this.#takeSlot(tx, entry)
+      case 'release_slot':
+        this.#slots = releaseSlot(this.#slots, attemptId)
+        return tx.afterDurable(() => outside.capacityChanged())
+      case 'drive':
+        return outside.drive(tx, attemptId, effect)
+      case 'delete':
+        if (entry.written !== undefined) deleteAttempt(tx, entry.written)
+        this.#entries.delete(attemptId)
+        return
+      case 'launch': {
+        const slot = this.#slots.held.get(attemptId)
+        if (slot !== undefined) this.#slots = takeSlot(this.#slots, attemptId, { ...slot, isRunning: true })
+        return tx.afterDurable(() => outside.launch(attemptId))
+      }
+      case 'prepare':
+        return tx.afterDurable(() => outside.prepare(attemptId))
+      case 'make_receipt':
+        return tx.afterDurable(() => outside.makeReceipt(attemptId))
+      case 'send_kept_result':
+        return tx.afterDurable(() => outside.sendKeptResult(attemptId))
+      case 'prove_absent':
+        return tx.afterDurable(() => outside.proveAbsent(hubId, effect))
+      case 'remove':
+        return tx.afterDurable(() => outside.remove(attemptId))
+    }
+  }
+
+  #keepResult(tx: Transaction, attemptId: string, result: AttemptResult): void {
+    writeResult(tx, attemptId, result)
+    tx.afterDurable(() => this.#outside.ended(attemptId))
+  }
+
+  #takeSlot(tx: Transaction, entry: Entry): void {
+    const { state } = entry
+    if (state === undefined) return
+    this.#slots = takeSlot(this.#slots, state.ref.attemptId, { agentId: state.ref.agentId, isRunning: false })
+    this.#writeAgent(tx, this.#agentOf(state))
+    tx.afterDurable(() => this.#outside.capacityChanged())
+  }
+
+  /** A turn that goes on uses the agent as it is; any other begins it anew, and only its log lines are counted on. */
+  #agentOf(state: NodeAttempt): AgentRecord {
+    const { agentId, attemptId } = state.ref
+    const known = this.#agents.get(agentId)
+    const { claim } = state
+    const isNewSession = claim !== undefined && claim.resumeSessionId === undefined
+    if (known !== undefined && (!isNewSession || known.originAttemptId === attemptId)) return known
+    return {
+      agentId,
+      hubId: state.hubId,
+      originAttemptId: attemptId,
+      sessionId: undefined,
+      dir: claim?.dir,
+      workspace: undefined,
+      nextSeq: known?.nextSeq ?? 1,
+    }
+  }
+
+  #writeAgent(tx: Transaction, agent: AgentRecord): void {
+    this.#agents.set(agent.agentId, agent)
+    writeAgent(tx, agent)
+  }
+}

@@ -1,0 +1,263 @@
+import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { noUsage, type Reason, reasons, temporaryDeclines } from '../core/model.ts'
+import { later } from '../core/node-attempt-claim.ts'
+import type { Decline, NodeAttempt, TurnPlace } from '../core/node-attempt-state.ts'
+import { directoryHolder } from '../core/slots.ts'
+import type { PreparedLaunch, TurnLaunch } from '../ports/agent-driver.ts'
+import type { Keeper } from '../ports/keepers.ts'
+import type { Attempts } from './attempts.ts'
+import { sha256Hex } from './digest.ts'
+import { absentKeeper, follow, pause, prove } from './follow.ts'
+import type { NodePorts } from './ports.ts'
+import { Turn, type TurnHost } from './turn.ts'
+
+/** Room that a turn needs for its journal, its result and its work before it is taken in, in bytes. @see docs/reference/limits.md */
+export const diskFreeMinBytes = 64 * 1024 * 1024
+
+const relaunchMs = 1_000
+
+/** Brings claimed attempts to life and follows them. One turn per attempt; the turns of a former run are taken over. */
+export class Launches {
+  readonly #ports: NodePorts
+  readonly #attempts: Attempts
+  readonly #turns = new Map<string, Turn>()
+  readonly #prepared = new Map<string, PreparedLaunch>()
+  readonly #stopping = new AbortController()
+  readonly #running = new Set<Promise<void>>()
+
+  constructor(ports: NodePorts, attempts: Attempts) {
+    this.#ports = ports
+    this.#attempts = attempts
+  }
+
+  turn(attemptId: string): Turn | undefined {
+    return this.#turns.get(attemptId)
+  }
+
+  /** Makes the folders of a claimed attempt and asks the driver what is to be run. */
+  prepare(attemptId: string): void {
+    this.#run(() => this.#prepare(attemptId))
+  }
+
+  /** Starts the keeper of an attempt whose launch is on disk. */
+  launch(attemptId: string): void {
+    this.#run(() => this.#launch(attemptId))
+  }
+
+  /** Takes a former run's attempt over. Without a keeper there is only its end left to prove. */
+  takeOver(attemptId: string, hasKeeper: boolean): void {
+    this.#run(async () => {
+      const { signal } = this.#stopping
+      while (hasKeeper && !signal.aborted) {
+        try {
+          return await this.#follow(attemptId, await this.#ports.keepers.adopt(attemptId))
+        } catch (error) {
+          if (error instanceof NfltrError && error.code === 'not_found') break
+          await pause(this.#ports.clock, relaunchMs, signal)
+        }
+      }
+      await this.#follow(attemptId, absentKeeper(attemptId))
+    })
+  }
+
+  /** The attempt has ended: its turn lets go. */
+  forget(attemptId: string): void {
+    this.#turns.get(attemptId)?.close()
+    this.#turns.delete(attemptId)
+    this.#prepared.delete(attemptId)
+  }
+
+  /** Stops following. Keepers and their programs run on. */
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    for (const turn of this.#turns.values()) turn.close()
+    await Promise.allSettled(this.#running)
+  }
+
+  #run(work: () => Promise<void>): void {
+    if (this.#stopping.signal.aborted) return
+    const running = work().catch((error: unknown) => {
+      // The store failed, which ends the process in its own way; the next run begins where this one stood.
+      this.#ports.note?.({ event: 'turn_failed', fields: { error: String(error) } })
+    })
+    this.#running.add(running)
+    void running.finally(() => this.#running.delete(running))
+  }
+
+  async #prepare(attemptId: string): Promise<void> {
+    const state = this.#attempts.get(attemptId)
+    const { claim } = state ?? {}
+    if (state?.phase !== 'claimed' || claim === undefined) return
+    const subject = { hubId: state.hubId, attemptId }
+    try {
+      const place = await this.#makePlace(state)
+      this.#prepared.set(attemptId, await this.#ports.driver.prepare(launchOf(state, place)))
+      await this.#ports.engine.transact((tx) => this.#attempts.dispatch(tx, subject, { type: 'prepared', place }))
+    } catch (error) {
+      const atMs = this.#ports.clock.wallMs()
+      const decline = declineOf(error)
+      await this.#ports.engine.transact((tx) =>
+        this.#attempts.dispatch(tx, subject, { type: 'not_prepared', decline, atMs }),
+      )
+    }
+  }
+
+  async #makePlace(state: NodeAttempt): Promise<TurnPlace> {
+    const { workspaces, settings, peers } = this.#ports
+    const { agentId, attemptId } = state.ref
+    const agent = this.#attempts.agent(agentId)
+    const isContinuation = state.claim?.resumeSessionId !== undefined
+    if ((await workspaces.freeBytes()) < diskFreeMinBytes) {
+      throw new Refused(later('disk_full', 'The disk of this machine is almost full.'))
+    }
+    const dir = isContinuation ? agent?.dir : state.claim?.dir
+    const workspace = await workspaces.prepare({
+      agentId,
+      attemptId,
+      originAttemptId: isContinuation ? (agent?.originAttemptId ?? attemptId) : attemptId,
+      ...(dir === undefined ? {} : { dir }),
+      ...(isContinuation && agent?.workspace !== undefined ? { knownPath: agent.workspace } : {}),
+    })
+    // From the look to the note nothing else runs, so two turns never get one folder.
+    if (directoryHolder(this.#attempts.slots, { attemptId, directory: workspace.path }) !== undefined) {
+      throw new Refused(later('dir_busy', 'Another agent is working in this folder.'))
+    }
+    this.#attempts.occupy(attemptId, workspace.path)
+    return {
+      workspace: workspace.path,
+      privateDir: workspace.privateDir,
+      tmpDir: workspace.tmpDir,
+      machineName: peers.self.name,
+      firstMessageId: firstMessageId(attemptId),
+      allowAllTools: settings.allowAllTools,
+    }
+  }
+
+  /**
+   * At most one keeper ever: its folder is created exclusively and durably before anything is started, so a launch that is
+   * repeated (after a crash, or by a node whose store was put back in time) finds it and takes over what is there.
+   */
+  async #launch(attemptId: string): Promise<void> {
+    const state = this.#attempts.get(attemptId)
+    if (state?.phase !== 'launching' || state.place === undefined) return
+    let keeper: Keeper
+    try {
+      const prepared = this.#prepared.get(attemptId) ?? (await this.#ports.driver.prepare(launchOf(state, state.place)))
+      this.#prepared.delete(attemptId)
+      keeper = await this.#ports.keepers.launch({
+        attemptId,
+        ...prepared,
+        ...(state.claim?.request.deadlineMs === undefined ? {} : { deadlineMs: state.claim.request.deadlineMs }),
+        answerBoundMs: limits.answerBoundMs,
+      })
+    } catch (error) {
+      if (error instanceof NfltrError && error.code === 'already_exists') return this.takeOver(attemptId, true)
+      return this.#notLaunched(state, error)
+    }
+    await this.#follow(attemptId, keeper)
+  }
+
+  async #notLaunched(state: NodeAttempt, error: unknown): Promise<void> {
+    const { attemptId } = state.ref
+    const proof = await prove(this.#ports, attemptId, this.#stopping.signal)
+    if (proof === undefined) return
+    const { message, reason } = declineOf(error)
+    const atMs = this.#ports.clock.wallMs()
+    await this.#ports.engine.transact((tx) =>
+      this.#attempts.dispatch(
+        tx,
+        { hubId: state.hubId, attemptId },
+        {
+          type: 'ended',
+          atMs,
+          result: {
+            outcome: 'failed',
+            reason: reason === 'workspace' ? 'crashed' : reason,
+            text: '',
+            hint: message,
+            denied: [],
+            usage: noUsage,
+            messages: [],
+            exitProof: proof,
+            details: { end: 'not_launched' },
+          },
+        },
+      ),
+    )
+  }
+
+  async #follow(attemptId: string, keeper: Keeper): Promise<void> {
+    await using held = keeper
+    const state = this.#attempts.get(attemptId)
+    if (state?.place === undefined || (state.phase !== 'launching' && state.phase !== 'running')) return
+    const { driver, clock } = this.#ports
+    const turn = new Turn({
+      host: this.#hostOf(state),
+      driver,
+      clock,
+      keeper: held,
+      launch: launchOf(state, state.place),
+      resumeAt: state.journalOffset,
+    })
+    this.#turns.set(attemptId, turn)
+    await follow(this.#ports, { turn, keeper: held, signal: this.#stopping.signal })
+  }
+
+  #hostOf(state: NodeAttempt): TurnHost {
+    const { attemptId } = state.ref
+    const subject = { hubId: state.hubId, attemptId }
+    return {
+      transact: (decide) => this.#ports.engine.transact(decide),
+      dispatch: (tx, event) => {
+        this.#attempts.dispatch(tx, subject, event)
+        if (event.type === 'session_ready') this.#attempts.agentReady(tx, attemptId)
+      },
+      sendEvents: (tx, events) => this.#attempts.sendEvents(tx, attemptId, events),
+      note: (event, fields) => this.#ports.note?.({ event, fields }),
+    }
+  }
+}
+
+/** A decline on its way up through what makes folders. */
+class Refused extends Error {
+  readonly decline: Decline
+
+  constructor(decline: Decline) {
+    super(decline.message)
+    this.decline = decline
+  }
+}
+
+function declineOf(error: unknown): Decline {
+  if (error instanceof Refused) return error.decline
+  if (!(error instanceof NfltrError)) return later('workspace', `The turn could not be prepared: ${String(error)}`)
+  const named = reasons.find((reason) => reason === error.details['reason'])
+  const reason: Reason = named ?? (error.code === 'disk_full' ? 'disk_full' : 'workspace')
+  return { reason, message: error.message, isPermanent: !temporaryDeclines.includes(reason) }
+}
+
+/** The turn as the driver knows it: the same before and after a restart, whatever the settings are by then. */
+function launchOf(state: NodeAttempt, place: TurnPlace): TurnLaunch {
+  const { claim, ref } = state
+  if (claim === undefined) throw new Error(`the attempt ${ref.attemptId} is open and has no claim`)
+  return {
+    attemptId: ref.attemptId,
+    agentId: ref.agentId,
+    taskId: ref.taskId,
+    turn: state.turn,
+    machineName: place.machineName,
+    sessionId: claim.resumeSessionId ?? state.sessionId,
+    isContinuation: claim.resumeSessionId !== undefined,
+    workspace: place.workspace,
+    privateDir: place.privateDir,
+    tmpDir: place.tmpDir,
+    request: claim.request,
+    firstMessageId: place.firstMessageId,
+    allowAllTools: place.allowAllTools,
+  }
+}
+
+function firstMessageId(attemptId: string): string {
+  return `msg_${sha256Hex(`nfltr/first-message/1:${attemptId}`).slice(0, 32)}`
+}

@@ -1,0 +1,252 @@
+import type { HubMessage, SessionAccept } from '../core/messages.ts'
+import type { NodeCard } from '../core/model.ts'
+import { hasIds, judgeClaim, never } from '../core/node-attempt-claim.ts'
+import type { ClaimMessage, Decline } from '../core/node-attempt-state.ts'
+import { isOpen } from '../core/node-attempt-step.ts'
+import type { NodeApi } from '../ports/hub-api.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import { Attempts } from './attempts.ts'
+import { cardOf } from './card.ts'
+import { hex } from './digest.ts'
+import { Launches } from './launches.ts'
+import type { NodePorts } from './ports.ts'
+import { Receipts } from './receipts.ts'
+import { readAgents, readAttempts, readHubs } from './records.ts'
+import { recover } from './recovery.ts'
+import { Retention } from './retention.ts'
+import { Sessions } from './sessions.ts'
+
+/** Attempts that one opening of a session lists at most; the wire's bound. */
+const inventoryMax = 1000
+
+/** This machine as its hubs use it. */
+export interface Node extends NodeApi {
+  /** Takes over what a former run left, then serves hubs. */
+  start(): Promise<void>
+  /** Takes no more turns in; running ones go on. */
+  drain(): void
+  readonly isDraining: boolean
+  readonly card: NodeCard
+  /** The highest epoch of a hub that was seen here, for hello (rule 7). */
+  highestEpoch(hubId: string): number | undefined
+  /** Asks the agent program again what it is, and tells the hubs where that changed. */
+  refreshCard(): Promise<void>
+  /** Lets go of everything. Keepers and their programs run on. */
+  close(): Promise<void>
+}
+
+/**
+ * Reads what a former run of the node had on disk and asks the agent program what it is. Nothing is taken over and nobody
+ * served before `start`.
+ *
+ * @throws {NfltrError} `store_damaged`, `store_newer`
+ */
+export async function openNode(ports: NodePorts): Promise<Node> {
+  const node = new RunningNode(ports)
+  await node.load()
+  return node
+}
+
+class RunningNode implements Node {
+  readonly #ports: NodePorts
+  readonly #attempts: Attempts
+  readonly #sessions: Sessions
+  readonly #launches: Launches
+  readonly #receipts: Receipts
+  readonly #retention: Retention
+  #card: NodeCard
+  #isDraining = false
+  #orphans: ReadonlySet<string> = new Set()
+
+  constructor(ports: NodePorts) {
+    this.#ports = ports
+    this.#card = cardOf(ports.settings, { type: 'absent', reason: 'claude_missing', message: 'Not looked for yet.' })
+    this.#sessions = new Sessions(ports, {
+      apply: (tx, hubId, message) => this.#apply(tx, hubId, message),
+      fence: (hubId, fences) =>
+        ports.engine.transact((tx) => {
+          for (const { attemptId, epoch } of fences) {
+            this.#attempts.dispatch(tx, { hubId, attemptId }, { type: 'fence', epoch })
+          }
+        }),
+      inventory: (hubId) => this.#inventory(hubId),
+      card: () => this.#card,
+      capacity: () => this.#capacity(),
+      isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
+    })
+    this.#attempts = new Attempts(ports.settings.maxAgents, {
+      send: (tx, hubId, message) => this.#sessions.send(tx, hubId, message),
+      drive: (tx, attemptId, { input, isRepeat }) => this.#launches.turn(attemptId)?.feed(tx, input, { isRepeat }),
+      prepare: (attemptId) => this.#launches.prepare(attemptId),
+      launch: (attemptId) => {
+        this.#launches.launch(attemptId)
+        this.#sessions.tellCapacity({ withCard: false })
+      },
+      ended: (attemptId) => {
+        this.#launches.forget(attemptId)
+        this.#retention.discardTemporary(attemptId)
+        this.#retention.expire()
+      },
+      makeReceipt: (attemptId) => this.#receipts.make(attemptId),
+      sendKeptResult: (attemptId) => this.#retention.sendKeptResult(attemptId),
+      proveAbsent: (hubId, { ref }) => this.#retention.proveAbsent(hubId, ref),
+      remove: (attemptId) => this.#retention.remove(attemptId),
+      capacityChanged: () => this.#sessions.tellCapacity({ withCard: false }),
+    })
+    this.#launches = new Launches(ports, this.#attempts)
+    this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
+    this.#retention = new Retention(ports, this.#attempts, this.#sessions)
+  }
+
+  async load(): Promise<void> {
+    const { store, driver } = this.#ports
+    await this.#sessions.restore(await readHubs(store))
+    this.#attempts.restore(await readAttempts(store), await readAgents(store))
+    this.#card = cardOf(this.#ports.settings, await driver.probe({ signal: AbortSignal.any([]) }))
+  }
+
+  async start(): Promise<void> {
+    const found = await this.#ports.keepers.find()
+    const { orphans, taken } = recover(found, {
+      attempts: this.#attempts,
+      launches: this.#launches,
+      receipts: this.#receipts,
+    })
+    this.#orphans = new Set(orphans)
+    this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans: String(orphans.length) } })
+    this.#retention.expire()
+    this.#sessions.serve()
+  }
+
+  drain(): void {
+    this.#isDraining = true
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining
+  }
+
+  get card(): NodeCard {
+    return this.#card
+  }
+
+  highestEpoch(hubId: string): number | undefined {
+    return this.#sessions.highestEpoch(hubId)
+  }
+
+  async refreshCard(): Promise<void> {
+    const card = cardOf(this.#ports.settings, await this.#ports.driver.probe({ signal: AbortSignal.any([]) }))
+    if (JSON.stringify(card) === JSON.stringify(this.#card)) return
+    this.#card = card
+    this.#sessions.tellCapacity({ withCard: true })
+  }
+
+  async close(): Promise<void> {
+    this.#isDraining = true
+    this.#sessions.close()
+    await this.#launches.close()
+    await this.#receipts.close()
+    await this.#retention.close()
+  }
+
+  async status(): Promise<Record<string, unknown>> {
+    await this.#ports.engine.settled()
+    const { self } = this.#ports.peers
+    const open = this.#attempts.all().filter(isOpen)
+    return {
+      schema: 1,
+      name: self.name,
+      peer_id: self.peerId,
+      draining: this.#isDraining,
+      max_agents: this.#card.maxAgents,
+      ...this.#capacity(),
+      credential: this.#card.credential,
+      ...(this.#card.claudeVersion === undefined ? {} : { claude_version: this.#card.claudeVersion }),
+      ...(this.#card.unavailable === undefined ? {} : { unavailable: this.#card.unavailable }),
+      agents: open.map((state) => ({
+        agent_id: state.ref.agentId,
+        task_id: state.ref.taskId,
+        attempt_id: state.ref.attemptId,
+        turn: state.turn,
+        state: state.stop === undefined ? state.phase : 'stopping',
+        claimed_at: new Date(state.claimedAtMs).toISOString(),
+        ...(state.place === undefined ? {} : { workspace: state.place.workspace }),
+      })),
+      hubs: this.#sessions.status(),
+      sessions_refused: this.#sessions.refused,
+      orphans: [...this.#orphans],
+    }
+  }
+
+  /** One message of a hub, in the transaction that moves the session's cursor: applied once, or not at all. */
+  #apply(tx: Transaction, hubId: string, message: HubMessage): void {
+    if (message.type === 'void') return
+    const { ref } = message
+    const owner = this.#attempts.get(ref.attemptId)?.hubId ?? hubId
+    if (!hasIds(ref) || owner !== hubId) {
+      if (message.type !== 'claim') return
+      const decline = never('declined', 'The claim named an attempt that is no id, or another hub’s.')
+      return this.#sessions.send(tx, hubId, { type: 'declined', ref, ...decline })
+    }
+    const subject = { hubId, attemptId: ref.attemptId }
+    const isLive = this.#launches.turn(ref.attemptId)?.isLive ?? false
+    const atMs = this.#ports.clock.wallMs()
+    switch (message.type) {
+      case 'claim':
+        return this.#attempts.dispatch(tx, subject, {
+          type: 'claim',
+          hubId,
+          message,
+          fence: this.#sessions.fenceOf(hubId, ref.attemptId),
+          newSessionId: this.#newSessionId(),
+          decline: this.#judge(hubId, message),
+          atMs,
+        })
+      case 'steer':
+        return this.#attempts.dispatch(tx, subject, { type: 'steer', message, isLive })
+      case 'stop':
+        return this.#attempts.dispatch(tx, subject, { type: 'stop', message, isLive, atMs })
+      case 'collected':
+        return this.#attempts.dispatch(tx, subject, { type: 'collected', message })
+    }
+  }
+
+  #judge(hubId: string, claim: ClaimMessage): Decline | undefined {
+    const agent = this.#attempts.agent(claim.ref.agentId)
+    if (agent !== undefined && agent.hubId !== hubId) return never('declined', 'The claim named another hub’s agent.')
+    return judgeClaim(claim, {
+      card: this.#card,
+      slots: this.#attempts.slots,
+      isDraining: this.#isDraining,
+      knownSessionId: agent?.sessionId,
+    })
+  }
+
+  #capacity() {
+    return this.#attempts.capacity(this.#card.unavailable !== undefined || this.#isDraining)
+  }
+
+  #inventory(hubId: string): (SessionAccept & { type: 'accept' })['inventory'] {
+    const own = this.#attempts.all().filter((state) => state.hubId === hubId)
+    const open = own.filter(isOpen).map((state) => {
+      const isClaimed = state.phase === 'claimed'
+      return {
+        attemptId: state.ref.attemptId,
+        state: isClaimed ? ('claimed' as const) : ('running' as const),
+        keeper: isClaimed ? ('none' as const) : ('live' as const),
+      }
+    })
+    const ended = own
+      .filter((state) => state.phase === 'ended')
+      .map((state) => ({ attemptId: state.ref.attemptId, state: 'ended' as const, keeper: 'ended' as const }))
+    return [...open, ...ended].slice(0, inventoryMax)
+  }
+
+  /** A version-4 UUID: the program wants one. */
+  #newSessionId(): string {
+    const bytes = this.#ports.random.bytes(16).slice()
+    bytes[6] = ((bytes[6] ?? 0) & 0x0f) | 0x40
+    bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
+    return hex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
+  }
+}

@@ -1,0 +1,52 @@
+import type { NodeAttempt } from '../core/node-attempt-state.ts'
+import type { FoundAttempt } from '../ports/keepers.ts'
+import type { Attempts } from './attempts.ts'
+import type { Launches } from './launches.ts'
+import type { Receipts } from './receipts.ts'
+
+/** What a starting node found on disk of its former run. */
+export interface Recovered {
+  readonly taken: number
+  /** Attempts with a folder and without a record: another store's. Left alone until their hub asks. */
+  readonly orphans: readonly string[]
+}
+
+/**
+ * Goes on where the former run stood, by what is on disk and nothing else: the store says what was decided, the journals
+ * what happened. Called once, before any hub is served, so that the inventory tells the truth.
+ *
+ * - `claimed`: nothing was started. The folders are made once more.
+ * - `launching` without a folder: the keeper's folder comes before everything else of it, so nothing was started either.
+ * - `launching` or `running` with a folder: whatever state its keeper is in, the journal is read from its beginning, and
+ *   ends with an exit record or with the proof that nothing runs.
+ * - `running` without a folder: somebody removed it; there is only an end to prove.
+ * - `collected` without a receipt: it is signed again.
+ */
+export function recover(
+  found: readonly FoundAttempt[],
+  parts: { readonly attempts: Attempts; readonly launches: Launches; readonly receipts: Receipts },
+): Recovered {
+  const { attempts, launches, receipts } = parts
+  const folders = new Map(found.map((attempt) => [attempt.attemptId, attempt]))
+  let taken = 0
+  for (const state of attempts.all()) {
+    const { attemptId } = state.ref
+    const folder = folders.get(attemptId)
+    if (state.phase === 'claimed') launches.prepare(attemptId)
+    else if (state.phase === 'launching' && folder === undefined) launches.launch(attemptId)
+    else if (isStarted(state)) launches.takeOver(attemptId, hasJournal(folder))
+    else if (state.phase === 'collected' && state.receipt === undefined) receipts.make(attemptId)
+    if (isStarted(state)) taken += 1
+  }
+  const orphans = found.filter(({ attemptId }) => attempts.get(attemptId) === undefined)
+  return { taken, orphans: orphans.map(({ attemptId }) => attemptId) }
+}
+
+function isStarted(state: NodeAttempt): boolean {
+  return state.phase === 'launching' || state.phase === 'running'
+}
+
+/** A keeper that never got to its command has a journal that says nothing of it. */
+function hasJournal(folder: FoundAttempt | undefined): boolean {
+  return folder !== undefined && folder.state !== 'never_launched'
+}

@@ -1,0 +1,67 @@
+import type { JournalRecord } from '../core/journal.ts'
+import type { TurnEffect } from '../ports/agent-driver.ts'
+import type { KeeperAction } from './keeper-hands.ts'
+
+type Wake = Extract<TurnEffect, { type: 'wake_after' }>
+
+/**
+ * Reads the part of a journal again whose consequences are on disk already. Log lines, states and results of it are thrown
+ * away: they went into the same batch as the offset. What was asked of the keeper is not, since it happens after that
+ * batch and may have been lost with the node; what the journal shows as done is crossed out, and the rest is asked again,
+ * which does no harm where it was done.
+ */
+export class Replay {
+  readonly untilOffset: number
+  /** Messages that went into the program's input for certain. */
+  readonly written = new Set<string>()
+  readonly #actions: KeeperAction[] = []
+  readonly #wakes = new Map<string, Wake>()
+
+  constructor(untilOffset: number) {
+    this.untilOffset = untilOffset
+  }
+
+  covers(record: JournalRecord): boolean {
+    return record.nextOffset <= this.untilOffset
+  }
+
+  take(record: JournalRecord, effects: readonly TurnEffect[]): void {
+    if (record.type === 'stdin_intent') this.written.add(record.messageId)
+    this.#drop((action) => isDone(action, record))
+    for (const effect of effects) {
+      if (effect.type === 'wake_after') this.#wakes.set(effect.token, effect)
+      else if (isAction(effect)) this.#actions.push(effect)
+    }
+  }
+
+  /** Whatever may not have been carried out, in its order; timers start anew, and a late one is normal. */
+  owed(): readonly (KeeperAction | Wake)[] {
+    return [...this.#actions, ...this.#wakes.values()]
+  }
+
+  #drop(isDoneNow: (action: KeeperAction) => boolean): void {
+    for (let index = this.#actions.length - 1; index >= 0; index -= 1) {
+      const action = this.#actions[index]
+      if (action !== undefined && isDoneNow(action)) this.#actions.splice(index, 1)
+    }
+  }
+}
+
+function isAction(effect: TurnEffect): effect is KeeperAction {
+  return (
+    effect.type === 'write' || effect.type === 'answer' || effect.type === 'close_input' || effect.type === 'stop_tree'
+  )
+}
+
+function isDone(action: KeeperAction, record: JournalRecord): boolean {
+  switch (action.type) {
+    case 'write':
+      return record.type === 'stdin_intent' && record.messageId === action.messageId
+    case 'answer':
+      return record.type === 'control_answer' && record.requestId === action.requestId
+    case 'close_input':
+      return record.type === 'input_closed'
+    case 'stop_tree':
+      return record.type === 'stopping' && record.by === 'node'
+  }
+}

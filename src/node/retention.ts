@@ -1,0 +1,103 @@
+import { NfltrError } from '../core/errors.ts'
+import type { AttemptRef } from '../core/messages.ts'
+import type { Attempts } from './attempts.ts'
+import { prove } from './follow.ts'
+import type { NodePorts } from './ports.ts'
+import { readResult } from './records.ts'
+import type { Sessions } from './sessions.ts'
+
+/** What is left of attempts after their end: answers from what is kept, and the end of what is not kept any longer. */
+export class Retention {
+  readonly #ports: NodePorts
+  readonly #attempts: Attempts
+  readonly #sessions: Sessions
+  readonly #stopping = new AbortController()
+  readonly #running = new Set<Promise<void>>()
+
+  constructor(ports: NodePorts, attempts: Attempts, sessions: Sessions) {
+    this.#ports = ports
+    this.#attempts = attempts
+    this.#sessions = sessions
+  }
+
+  /** Lets go of everything whose time is over. */
+  expire(): void {
+    const atMs = this.#ports.clock.wallMs()
+    const due = this.#attempts.all().filter(({ keptUntilMs }) => keptUntilMs !== undefined && keptUntilMs <= atMs)
+    if (due.length === 0) return
+    void this.#ports.engine.transact((tx) => {
+      for (const { hubId, ref } of due) {
+        this.#attempts.dispatch(tx, { hubId, attemptId: ref.attemptId }, { type: 'expired', atMs })
+      }
+    })
+  }
+
+  /** Removes an attempt's folder. The record follows: a crash between them only repeats the removal. */
+  remove(attemptId: string): void {
+    this.#run('not_removed', attemptId, async () => {
+      const state = this.#attempts.get(attemptId)
+      if (state === undefined) return
+      try {
+        await this.#ports.keepers.remove(attemptId)
+      } catch (error) {
+        if (!(error instanceof NfltrError && error.code === 'not_found')) throw error
+      }
+      const atMs = this.#ports.clock.wallMs()
+      await this.#ports.engine.transact((tx) =>
+        this.#attempts.dispatch(tx, { hubId: state.hubId, attemptId }, { type: 'removed', atMs }),
+      )
+    })
+  }
+
+  discardTemporary(attemptId: string): void {
+    const state = this.#attempts.get(attemptId)
+    if (state?.place === undefined) return
+    const { agentId } = state.ref
+    const originAttemptId = this.#attempts.agent(agentId)?.originAttemptId ?? attemptId
+    this.#run('temporary_folder_kept', attemptId, () =>
+      this.#ports.workspaces.discardTemporary({ agentId, attemptId, originAttemptId }),
+    )
+  }
+
+  /** Answers a repeated claim of an ended attempt with its end. */
+  sendKeptResult(attemptId: string): void {
+    this.#run('result_not_sent', attemptId, async () => {
+      const state = this.#attempts.get(attemptId)
+      const result = await readResult(this.#ports.store, attemptId)
+      if (state === undefined || result === undefined) return
+      const { ref, hubId, end } = state
+      await this.#ports.engine.transact((tx) =>
+        this.#sessions.send(
+          tx,
+          hubId,
+          end?.keeperGone === undefined
+            ? { type: 'ended', ref, result }
+            : { type: 'keeper_gone', ref, message: end.keeperGone },
+        ),
+      )
+    })
+  }
+
+  /** A hub stops an attempt that has no record here: what may be left of it is ended, and the hub is told so. */
+  proveAbsent(hubId: string, ref: AttemptRef): void {
+    this.#run('absence_not_proven', ref.attemptId, async () => {
+      const proof = await prove(this.#ports, ref.attemptId, this.#stopping.signal)
+      if (proof === undefined) return
+      const message = `This node has no record of the attempt, and nothing of it runs here (${proof}).`
+      await this.#ports.engine.transact((tx) => this.#sessions.send(tx, hubId, { type: 'keeper_gone', ref, message }))
+    })
+  }
+
+  async close(): Promise<void> {
+    this.#stopping.abort()
+    await Promise.allSettled(this.#running)
+  }
+
+  #run(failure: string, attemptId: string, work: () => Promise<void>): void {
+    const running = work().catch((error: unknown) =>
+      this.#ports.note?.({ event: failure, fields: { attempt_id: attemptId, error: String(error) } }),
+    )
+    this.#running.add(running)
+    void running.finally(() => this.#running.delete(running))
+  }
+}
