@@ -31,7 +31,6 @@ async function main(): Promise<void> {
   const token = randomBytes(16).toString('hex')
   let supervision: Supervision | undefined
   let server: KeeperServer | undefined
-  const gone = new NfltrError('keeper_gone', 'The command could not be started.')
   const { promise: launched, resolve: setLaunched, reject: setNotLaunched } = Promise.withResolvers<Supervision>()
   launched.catch(() => undefined)
 
@@ -56,15 +55,22 @@ async function main(): Promise<void> {
   const group = prepareGroup(spec.attemptId)
   await journal.appendDurably({ type: 'launching', ...(group === undefined ? {} : { cgroup: group }) })
   const command = await tryStart(spec, group, journal)
+  let exit: JournalBody
   if (command === undefined) {
-    setNotLaunched(gone)
+    setNotLaunched(new NfltrError('keeper_gone', 'The command could not be started.'))
     if (group !== undefined) removeControlGroup(group)
-    await journal.appendDurably({ type: 'exit', proof: group === undefined ? 'scan_clean' : 'cgroup_empty' })
+    exit = { type: 'exit', proof: group === undefined ? 'scan_clean' : 'cgroup_empty' }
   } else {
+    // No wait between the start and the first look at the output: Node empties the pipes of a quick command by itself.
+    const isNoted = journal.appendDurably({ type: 'launched', pid: command.name.pid, start: command.name.start })
     supervision = superviseCommand({ command, journal, clock, spec })
+    await isNoted
     setLaunched(supervision)
-    await supervision.finished
+    exit = await supervision.ended
   }
+  // First the socket: whoever has read the exit finds nothing of the attempt left.
+  await server.stopListening()
+  await journal.appendDurably(exit)
   await server.close()
 }
 
@@ -74,9 +80,7 @@ async function tryStart(
   journal: JournalWriter,
 ): Promise<Command | undefined> {
   try {
-    const command = await startCommand(spec, { group, umask: userUmask })
-    await journal.appendDurably({ type: 'launched', pid: command.name.pid, start: command.name.start })
-    return command
+    return await startCommand(spec, { group, umask: userUmask })
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
     await journal.appendDurably({ type: 'launch_failed', message })

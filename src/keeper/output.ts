@@ -21,6 +21,12 @@ export function watchOutput(command: Command, journal: JournalWriter, onLine: (l
   let isUnderPressure = false
   let chunksSeen = 0
 
+  /** When a command ends, Node lets its pipes flow whoever paused them: hold them back again. */
+  function heedPressure(stream: Readable): void {
+    chunksSeen += 1
+    if (isUnderPressure) stream.pause()
+  }
+
   function record(line: Line): void {
     if (line.type === 'cut') {
       journal.append({ type: 'stdout_cut', head: line.head, lineBytes: line.lineBytes })
@@ -33,11 +39,11 @@ export function watchOutput(command: Command, journal: JournalWriter, onLine: (l
   }
 
   stdout.on('data', (chunk: Buffer) => {
-    chunksSeen += 1
+    heedPressure(stdout)
     for (const line of splitter.push(chunk)) record(line)
   })
   stderr.on('data', (chunk: Buffer) => {
-    chunksSeen += 1
+    heedPressure(stderr)
     journal.append({ type: 'stderr', chunk })
   })
   const closed = [stdout, stderr].map(isClosed)

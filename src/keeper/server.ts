@@ -28,6 +28,8 @@ export interface KeeperServer {
   announce(offset: number): void
   /** Binds the path anew where somebody removed it. */
   listenAnew(): void
+  /** Takes the socket away for good; connected nodes stay. Resolves when the path is free. */
+  stopListening(): Promise<void>
   /** Resolves when all nodes have been told what was announced and are disconnected. */
   close(): Promise<void>
 }
@@ -43,6 +45,7 @@ export async function startServer(path: string, token: string, actions: KeeperAc
   const proven = new Set<Socket>()
   const listen = (): Promise<Server> => bind(path, (socket) => serve(socket, { token, actions, proven }))
   let server = await listen()
+  let isClosing = false
   let rebinding: Promise<void> = Promise.resolve()
 
   return {
@@ -51,14 +54,18 @@ export async function startServer(path: string, token: string, actions: KeeperAc
       for (const socket of proven) if (!socket.writableNeedDrain) send(socket, { type: 'synced', offset })
     },
     listenAnew() {
+      if (isClosing) return
       rebinding = rebinding.then(async () => {
         const old = server
         server = await listen().catch(() => old)
       })
     },
-    async close() {
+    async stopListening() {
+      isClosing = true
       await rebinding
       server.close()
+    },
+    async close() {
       const offset = actions.syncedOffset()
       await Promise.all([...proven].map((socket) => sayFarewell(socket, offset)))
     },

@@ -1,3 +1,4 @@
+import type { JournalBody } from '../core/journal.ts'
 import { limits } from '../core/limits.ts'
 import { endTree } from '../platform/end-tree.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -15,8 +16,8 @@ export interface Supervision {
   stop(by: 'node' | 'deadline', graceMs: number): Promise<void>
   /** The disk cannot keep up, or can again: holds the command's output back, or lets it flow. */
   setPressure(isUnderPressure: boolean): void
-  /** Resolves when nothing of the attempt runs any more and the exit record is on disk. */
-  readonly finished: Promise<void>
+  /** Resolves with the record of the end when nothing of the attempt runs any more and all its output is recorded. */
+  readonly ended: Promise<JournalBody>
 }
 
 export function superviseCommand(options: {
@@ -49,20 +50,20 @@ export function superviseCommand(options: {
       ? undefined
       : clock.after(spec.deadlineMs, () => void stop('deadline', limits.killGraceMs))
 
-  async function finish(): Promise<void> {
+  async function finish(): Promise<JournalBody> {
     const { code, signal } = await command.ended
     // What the command left behind is ended before its end is told: afterwards nobody would look (rule 21).
     const proof = await endTree(command.tree, { graceMs: limits.killGraceMs, clock })
     deadline?.cancel()
     requests.clear()
     await output.drained(clock)
-    await journal.appendDurably({
+    return {
       type: 'exit',
       ...(code === null ? {} : { code }),
       ...(signal === null ? {} : { signal }),
       proof,
-    })
+    }
   }
 
-  return { input, stop, setPressure: output.setPressure, finished: finish() }
+  return { input, stop, setPressure: output.setPressure, ended: finish() }
 }
