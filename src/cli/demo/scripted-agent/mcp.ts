@@ -54,7 +54,6 @@ export async function startServers(configs: readonly ServerConfig[], options: Mc
   const tools = new Map<string, Tool>()
   const children: RpcChild[] = []
   const states: McpServers['states'][number][] = []
-  let progressToken = 0
   await Promise.all(
     configs.map(async (server) => {
       const rpc = startRpcChild({
@@ -82,12 +81,14 @@ export async function startServers(configs: readonly ServerConfig[], options: Mc
       if (tool === undefined || !tool.rpc.alive) {
         return failed(`<tool_use_error>Error: No such tool available: ${name}</tool_use_error>`)
       }
-      progressToken += 1
-      const _meta = { 'claudecode/toolUseId': toolUseId, progressToken }
       try {
         const timeoutMs = tool.server.timeoutMs ?? numberFrom(process.env['MCP_TOOL_TIMEOUT'])
-        const params = { name: tool.name, arguments: input, _meta }
-        const result = await tool.rpc.request('tools/call', params, { timeoutMs, signal })
+        const meta = { 'claudecode/toolUseId': toolUseId }
+        const result = await tool.rpc.request(
+          'tools/call',
+          (id) => ({ name: tool.name, arguments: input, _meta: { ...meta, progressToken: id } }),
+          { timeoutMs, signal },
+        )
         return shown(result, options.resultPath(toolUseId))
       } catch (error) {
         if (!(error instanceof RpcError)) throw error
@@ -112,11 +113,11 @@ async function connect(rpc: RpcChild): Promise<readonly { name: string; title: s
       if (!(error instanceof RpcError && error.kind === 'answer')) throw error
     })
   await rpc.request('initialize', client, { timeoutMs })
-  rpc.notify('notifications/initialized', {})
+  rpc.notify('notifications/initialized')
   const tools: { name: string; title: string }[] = []
   let cursor: unknown
   do {
-    const page = await rpc.request('tools/list', cursor === undefined ? {} : { cursor }, { timeoutMs })
+    const page = await rpc.request('tools/list', cursor === undefined ? undefined : { cursor }, { timeoutMs })
     for (const tool of Array.isArray(page['tools']) ? page['tools'].filter(isRecord) : []) {
       const name = String(tool['name'])
       tools.push({ name, title: typeof tool['title'] === 'string' ? tool['title'] : name })

@@ -6,12 +6,15 @@ import { isRecord } from './values.ts'
 /** JSON-RPC over the stdio of a child process, as MCP clients do it: one message a line, both sides may ask. */
 export interface RpcChild {
   /** Rejects with {@link RpcError}: the server's error, a timeout, an abort or the end of the process. */
-  request(method: string, params: object, options?: RequestOptions): Promise<Record<string, unknown>>
-  notify(method: string, params: object): void
+  request(method: string, params: Params, options?: RequestOptions): Promise<Record<string, unknown>>
+  notify(method: string, params?: object): void
   readonly alive: boolean
   /** SIGINT, as the real CLI ends its servers; SIGKILL when that is not enough. Resolves when the process is gone. */
   close(): Promise<void>
 }
+
+/** The parameters, or how to make them from the id: MCP clients use it as progress token, too. */
+export type Params = object | undefined | ((id: string | number) => object)
 
 export interface RequestOptions {
   readonly id?: string
@@ -74,7 +77,7 @@ export function startRpcChild(options: RpcOptions): RpcChild {
       const id = extra.id ?? nextId++
       if (!alive) return Promise.reject(new RpcError('closed', 'MCP error -32000: Connection closed'))
       const answered = answerTo(waiting, id, extra)
-      send({ method, params, id })
+      send({ method, params: typeof params === 'function' ? params(id) : params, id })
       return answered
     },
     close: async () => {
