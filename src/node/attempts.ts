@@ -130,39 +130,51 @@ export class Attempts {
       case 'persist':
         if (entry.state !== undefined) writeAttempt(tx, entry.written, entry.state)
         entry.written = entry.state
-        return
+        break
       case 'send':
-        return outside.send(tx, hubId, effect.message)
+        outside.send(tx, hubId, effect.message)
+        break
       case 'keep_result':
-        return this.#keepResult(tx, attemptId, effect.result)
+        this.#keepResult(tx, attemptId, effect.result)
+        break
       case 'drop_result':
-        return dropResult(tx, attemptId)
+        dropResult(tx, attemptId)
+        break
       case 'take_slot':
-        return this.#takeSlot(tx, entry)
+        this.#takeSlot(tx, entry)
+        break
       case 'release_slot':
         this.#slots = releaseSlot(this.#slots, attemptId)
-        return tx.afterDurable(() => outside.capacityChanged())
+        tx.afterDurable(() => outside.capacityChanged())
+        break
       case 'drive':
-        return outside.drive(tx, attemptId, effect)
+        outside.drive(tx, attemptId, effect)
+        break
       case 'delete':
         if (entry.written !== undefined) deleteAttempt(tx, entry.written)
         this.#entries.delete(attemptId)
-        return
+        break
       case 'launch': {
         const slot = this.#slots.held.get(attemptId)
         if (slot !== undefined) this.#slots = takeSlot(this.#slots, attemptId, { ...slot, isRunning: true })
-        return tx.afterDurable(() => outside.launch(attemptId))
+        tx.afterDurable(() => outside.launch(attemptId))
+        break
       }
       case 'prepare':
-        return tx.afterDurable(() => outside.prepare(attemptId))
+        tx.afterDurable(() => outside.prepare(attemptId))
+        break
       case 'make_receipt':
-        return tx.afterDurable(() => outside.makeReceipt(attemptId))
+        tx.afterDurable(() => outside.makeReceipt(attemptId))
+        break
       case 'send_kept_result':
-        return tx.afterDurable(() => outside.sendKeptResult(attemptId))
+        tx.afterDurable(() => outside.sendKeptResult(attemptId))
+        break
       case 'prove_absent':
-        return tx.afterDurable(() => outside.proveAbsent(hubId, effect))
+        tx.afterDurable(() => outside.proveAbsent(hubId, effect))
+        break
       case 'remove':
-        return tx.afterDurable(() => outside.remove(attemptId))
+        tx.afterDurable(() => outside.remove(attemptId))
+        break
     }
   }
 

@@ -186,14 +186,15 @@ class RunningNode implements Node {
     if (!hasIds(ref) || owner !== hubId) {
       if (message.type !== 'claim') return
       const decline = never('declined', 'The claim named an attempt that is no id, or another hub’s.')
-      return this.#sessions.send(tx, hubId, { type: 'declined', ref, ...decline })
+      this.#sessions.send(tx, hubId, { type: 'declined', ref, ...decline })
+      return
     }
     const subject = { hubId, attemptId: ref.attemptId }
     const isLive = this.#launches.turn(ref.attemptId)?.isLive ?? false
     const atMs = this.#ports.clock.wallMs()
     switch (message.type) {
       case 'claim':
-        return this.#attempts.dispatch(tx, subject, {
+        this.#attempts.dispatch(tx, subject, {
           type: 'claim',
           hubId,
           message,
@@ -202,12 +203,16 @@ class RunningNode implements Node {
           decline: this.#judge(hubId, message),
           atMs,
         })
+        break
       case 'steer':
-        return this.#attempts.dispatch(tx, subject, { type: 'steer', message, isLive })
+        this.#attempts.dispatch(tx, subject, { type: 'steer', message, isLive })
+        break
       case 'stop':
-        return this.#attempts.dispatch(tx, subject, { type: 'stop', message, isLive, atMs })
+        this.#attempts.dispatch(tx, subject, { type: 'stop', message, isLive, atMs })
+        break
       case 'collected':
-        return this.#attempts.dispatch(tx, subject, { type: 'collected', message })
+        this.#attempts.dispatch(tx, subject, { type: 'collected', message })
+        break
     }
   }
 
