@@ -40,6 +40,7 @@ export class FrameStream {
   #tail: Promise<void> = Promise.resolve()
   #heardAtMs: number
   #isEnded = false
+  #isDropped = false
   #isClosing = false
   #graceTimer: Timer | undefined
   #failure: Error | undefined
@@ -56,7 +57,7 @@ export class FrameStream {
     stream.addEventListener('end', this.#onEnd)
     stream.addEventListener('close', this.#onClose)
     if (stream.status !== 'open') this.#onClose({ error: undefined })
-    else if (stream.readableEnded) this.#onEnd()
+    else this.#noticeEnd()
   }
 
   /** How the peer broke the framing, where that ended the stream. */
@@ -157,14 +158,24 @@ export class FrameStream {
 
   readonly #onMessage = (event: { readonly data: Uint8Array | Iterable<Uint8Array> }): void => {
     this.#heardAtMs = this.#options.clock.nowMs()
-    if (this.#isEnded) return
+    if (this.#isDropped) return
     const chunks = event.data instanceof Uint8Array ? [event.data] : event.data
     for (const chunk of chunks) this.#unread.append(chunk)
     if (this.#unread.byteLength > this.#options.frameMaxBytes) this.#holdBack()
     this.#wakeReader()
+    this.#noticeEnd()
+  }
+
+  /**
+   * libp2p tells the end once, and may have told it while its protocol negotiation still held the last bytes, which it then
+   * puts back: so the end counts only once nothing is left to come.
+   */
+  #noticeEnd(): void {
+    if (this.#stream.readableEnded) this.#onEnd()
   }
 
   readonly #onEnd = (): void => {
+    if (this.#stream.readBufferLength > 0 || this.#isEnded) return
     this.#isEnded = true
     this.#wakeReader()
     // Half a conversation is of no use to any protocol of ours: what the peer ended, we end too.
@@ -198,6 +209,7 @@ export class FrameStream {
 
   #finishReading(): void {
     this.#isEnded = true
+    this.#isDropped = true
     this.#unread.clear()
     this.#wakeReader()
   }

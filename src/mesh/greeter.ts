@@ -184,7 +184,7 @@ function lost(cause: unknown): NfltrError {
 }
 
 function notYetMember(): NfltrError {
-  return new NfltrError('no_mesh', 'This process is not a member of a mesh yet.')
+  return new NfltrError('no_mesh', 'The machine is not a member of a mesh yet.')
 }
 
 function duplicate(peer: ProvenPeer): NfltrError {

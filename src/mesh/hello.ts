@@ -45,20 +45,38 @@ export interface HelloOutcome<T> {
  * @throws {NfltrError} the reason, with `details.refused` set where one side refused the other; `details.by` says which
  */
 export async function sayHello<T>(frames: FrameStream, side: HelloSide<T>): Promise<HelloOutcome<T>> {
-  let peer: T
   try {
-    await frames.send(encodeHandshake(side.hello))
-    const hello = await receive(frames, 'hello')
-    // No list is ever lacking yet: revoking comes with a later step, and until then there is none to send.
-    await frames.send(encodeHandshake({ type: 'revocations', lists: [] }))
-    await receive(frames, 'revocations')
-    peer = await side.judge(hello)
-    await frames.send(encodeHandshake(welcome(side.highestEpochSeen(peer))))
+    return await heedingRefusal(frames, async () => {
+      await frames.send(encodeHandshake(side.hello))
+      const hello = await receive(frames, 'hello')
+      // No list is ever lacking yet: revoking comes with a later step, and until then there is none to send.
+      await frames.send(encodeHandshake({ type: 'revocations', lists: [] }))
+      await receive(frames, 'revocations')
+      const peer = await side.judge(hello)
+      await frames.send(encodeHandshake(welcome(side.highestEpochSeen(peer))))
+      const { highestEpochSeen } = await receive(frames, 'welcome')
+      return { peer, highestEpochSeen }
+    })
   } catch (error) {
     throw await refuse(frames, error)
   }
-  const { highestEpochSeen } = await receive(frames, 'welcome')
-  return { peer, highestEpochSeen }
+}
+
+/**
+ * Runs one side of a conversation. A peer that refuses says so and hangs up, so the first sign of it here may be a write
+ * that fails: what it said is still there to be read, and is the better reason.
+ */
+export async function heedingRefusal<T>(frames: FrameStream, converse: () => Promise<T>): Promise<T> {
+  try {
+    return await converse()
+  } catch (error) {
+    if (!(error instanceof NfltrError && error.code === 'link_down')) throw error
+    for await (const frame of frames.frames()) {
+      const message = decodeHandshake(frame, revocationUpdateMaxBytes)
+      if (message.type === 'refused') throw refusalOf(message)
+    }
+    throw error
+  }
 }
 
 function welcome(highestEpochSeen: number | undefined): HandshakeMessage {

@@ -1,15 +1,13 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
-import type { Membership } from '../core/membership.ts'
 import type { Invite } from '../identity/invites.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { OwnMembership } from '../ports/home.ts'
 import type { Random } from '../ports/random.ts'
 import { parsePeerAddress, peerIdIn, withPeerId } from './addresses.ts'
 import { dial } from './dial.ts'
 import { FrameStream } from './frame-stream.ts'
 import { helloFrameMaxBytes } from './hello.ts'
-import { joinProtocol, requestMembership } from './join.ts'
+import { type JoinedMembership, joinProtocol, requestMembership } from './join.ts'
 
 /** What a joiner says of itself. */
 export interface JoinWish {
@@ -33,7 +31,7 @@ export interface JoinHostOptions {
 }
 
 export interface JoinedMesh {
-  readonly own: OwnMembership & { readonly body: Membership }
+  readonly own: JoinedMembership
   /** Still up: the new member says hello on it. */
   readonly connection: Connection
 }

@@ -8,7 +8,7 @@ import type { ClaimRecord, InviteRecord, IssuerBook, OwnMembership } from '../po
 import type { Random } from '../ports/random.ts'
 import { encodeHandshake, type JoinChallenge, type JoinProof, type JoinStart } from '../wire/handshake-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
-import { receive, refuse } from './hello.ts'
+import { heedingRefusal, receive, refuse } from './hello.ts'
 import type { Roster } from './roster.ts'
 import type { OwnStanding } from './standing.ts'
 
@@ -174,8 +174,7 @@ async function checkName(side: IssuerSide, invite: InviteRecord, answer: JoinPro
 /** The machine whose name may be taken over, by the name that the owner gave. */
 async function replacing(side: IssuerSide, invite: InviteRecord): Promise<{ readonly replaces?: string }> {
   if (invite.replaces === undefined) return {}
-  const replaces = await side.role.book.ownerOfName(invite.replaces)
-  return replaces === undefined ? {} : { replaces }
+  return { replaces: (await side.role.book.ownerOfName(invite.replaces)) ?? invite.replaces }
 }
 
 export interface JoinerSide {
@@ -199,10 +198,13 @@ export interface JoinerSide {
  *
  * @throws {NfltrError} the issuer's refusal; `bad_signature` or `bad_certificate` where the issuer is not what it should be
  */
-export async function requestMembership(
-  frames: FrameStream,
-  side: JoinerSide,
-): Promise<OwnMembership & { readonly body: Membership }> {
+export function requestMembership(frames: FrameStream, side: JoinerSide): Promise<JoinedMembership> {
+  return heedingRefusal(frames, () => redeem(frames, side))
+}
+
+export type JoinedMembership = OwnMembership & { readonly body: Membership }
+
+async function redeem(frames: FrameStream, side: JoinerSide): Promise<JoinedMembership> {
   const { invite } = side
   const nonce = side.random.bytes(32)
   const { meshId, inviteId } = invite
