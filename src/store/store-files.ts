@@ -1,0 +1,138 @@
+import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { hostname } from 'node:os'
+import { dirname, join } from 'node:path'
+import process from 'node:process'
+import { NfltrError } from '../core/errors.ts'
+import type { StoreIdentity } from '../ports/store.ts'
+
+/** Who has a store open, for the message that a second opener gives. Beside the database, never LevelDB's own LOCK. */
+export interface StoreHolder {
+  readonly pid: number
+  /** Start of the process as its system counts it, so that a pid used again is told apart; absent where unknown. */
+  readonly start?: string
+  readonly boot_id?: string
+  readonly host: string
+  /** Wall clock, ISO 8601. */
+  readonly since: string
+  /** The session that a hub serves. */
+  readonly session?: string
+}
+
+/** Says that the store exists, which it is, and how far it had come at the last opening or orderly end. */
+export interface StoreMarker extends StoreIdentity {
+  readonly format: number
+  readonly commits: number
+}
+
+export const markerFormat = 1
+
+export function storeFiles(dir: string): { readonly db: string; readonly marker: string; readonly holder: string } {
+  return { db: join(dir, 'db'), marker: join(dir, 'db.marker'), holder: join(dir, 'holder.json') }
+}
+
+/** This process, as far as the system tells. */
+export function thisHolder(session?: string): StoreHolder {
+  const stat = tryRead('/proc/self/stat')
+  // The command's name stands in parentheses and may hold anything; the start time is the 20th field after it.
+  const start = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
+  const bootId = tryRead('/proc/sys/kernel/random/boot_id')?.trim()
+  return {
+    pid: process.pid,
+    ...(start === undefined ? {} : { start }),
+    ...(bootId === undefined ? {} : { boot_id: bootId }),
+    host: hostname(),
+    since: new Date().toISOString(),
+    ...(session === undefined ? {} : { session }),
+  }
+}
+
+/** What the holder's file says; undefined where there is none, or it cannot be understood. */
+export function readHolder(path: string): StoreHolder | undefined {
+  try {
+    const holder: unknown = JSON.parse(readFileSync(path, 'utf8'))
+    return isHolder(holder) ? holder : undefined
+  } catch {
+    return undefined
+  }
+}
+
+function isHolder(value: unknown): value is StoreHolder {
+  if (typeof value !== 'object' || value === null) return false
+  const { pid, host, since } = value as Partial<Record<keyof StoreHolder, unknown>>
+  return typeof pid === 'number' && typeof host === 'string' && typeof since === 'string'
+}
+
+/**
+ * The marker, or undefined where the store was never used.
+ *
+ * @throws {NfltrError} `store_damaged` when it is none, `store_newer` when a later version wrote it
+ */
+export function readMarker(path: string): StoreMarker | undefined {
+  const text = tryRead(path)
+  if (text === undefined) return undefined
+  const marker = parse(text)
+  if (typeof marker?.['format'] === 'number' && marker['format'] > markerFormat) {
+    throw new NfltrError('store_newer', `The store of ${path} was written by a later version of nfltr.`, {
+      hint: 'Use the version of nfltr that wrote it, or a later one.',
+      details: { format: marker['format'] },
+    })
+  }
+  const { format, storeId, incarnation, commits } = marker ?? {}
+  if (
+    typeof format === 'number' &&
+    typeof storeId === 'string' &&
+    typeof incarnation === 'number' &&
+    typeof commits === 'number'
+  ) {
+    return { format, storeId, incarnation, commits }
+  }
+  throw new NfltrError('store_damaged', `The marker ${path} could not be read.`, { details: { found: 'marker' } })
+}
+
+function parse(text: string): Record<string, unknown> | undefined {
+  try {
+    const value: unknown = JSON.parse(text)
+    return typeof value === 'object' && value !== null ? { ...value } : undefined
+  } catch {
+    return undefined
+  }
+}
+
+/** Replaces a file whole: written beside it, synced, renamed, and the folder synced, so that no crash leaves half of it. */
+export function writeWhole(path: string, value: unknown): void {
+  const temporary = `${path}.${process.pid}.new`
+  writeFileSync(temporary, `${JSON.stringify(value)}\n`, { mode: 0o600, flush: true })
+  renameSync(temporary, path)
+  const folder = openSync(dirname(path), 'r')
+  try {
+    fsyncSync(folder)
+  } finally {
+    closeSync(folder)
+  }
+}
+
+export function removeFile(path: string): void {
+  rmSync(path, { force: true })
+}
+
+/**
+ * Whether LevelDB's tables or logs are there without the file that names its state: a database that lost its head, which
+ * LevelDB would replace by an empty one.
+ */
+export function isHeadless(db: string): boolean {
+  try {
+    const names = readdirSync(db)
+    return !names.includes('CURRENT') && names.some((name) => /\.(?:ldb|sst|log)$/.test(name))
+  } catch {
+    return false
+  }
+}
+
+function tryRead(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+}
