@@ -37,9 +37,9 @@ export class Admission {
   #muxer: (StreamMuxer & { ping?(): Promise<number> }) | undefined
   #phase: 'quarantine' | 'passed' | 'ended' = 'quarantine'
   #bytes = 0
-  #bytesMax: number = limits.helloMaxBytes
   #streams = 0
   #isHelloRunning = false
+  #isProven = false
 
   constructor(raw: RawConnection, options: AdmissionOptions) {
     this.#raw = raw
@@ -85,9 +85,12 @@ export class Admission {
     return this.#isHelloRunning
   }
 
-  /** The peer proved its membership and announced revocation lists: they have a bound of their own. */
-  allowRevocations(): void {
-    this.#bytesMax = limits.helloMaxBytes + limits.revocationsMaxBytes
+  /**
+   * The peer proved its membership; only its own welcome is still to come. Its next streams may arrive before that was
+   * read here, so they are no longer counted; bytes and time are.
+   */
+  prove(): void {
+    this.#isProven = true
   }
 
   /** The peer is a member: the bounds of strangers no longer hold. */
@@ -144,13 +147,13 @@ export class Admission {
   readonly #count = (event: Event): void => {
     const data: unknown = 'data' in event ? event.data : undefined
     this.#bytes += hasByteLength(data) ? data.byteLength : 0
-    if (this.#bytes > this.#bytesMax) {
-      this.cut(new NfltrError('frame_too_large', `The peer sent more than ${this.#bytesMax} bytes before hello.`))
+    if (this.#bytes > limits.helloMaxBytes) {
+      this.cut(new NfltrError('frame_too_large', `The peer sent more than ${limits.helloMaxBytes} bytes before hello.`))
     }
   }
 
   #countStream(_stream: Stream): void {
-    if (this.#phase !== 'quarantine') return
+    if (this.#phase !== 'quarantine' || this.#isProven) return
     this.#streams += 1
     if (this.#streams > streamsBeforeHelloMax) {
       this.cut(

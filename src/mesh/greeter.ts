@@ -93,7 +93,7 @@ export class Greeter {
       frames = await open()
       const standing = this.#options.standing()
       if (standing === undefined) throw await refuse(frames, notYetMember())
-      const found = await sayHello(frames, this.#side(connection, standing))
+      const found = await sayHello(frames, this.#side(connection, { standing, admission }))
       frames.close()
       return this.#welcome(connection, admission, found)
     } catch (error) {
@@ -107,7 +107,10 @@ export class Greeter {
     }
   }
 
-  #side(connection: Connection, standing: OwnStanding): HelloSide<ProvenPeer> {
+  #side(
+    connection: Connection,
+    { standing, admission }: { readonly standing: OwnStanding; readonly admission: Admission },
+  ): HelloSide<ProvenPeer> {
     return {
       hello: helloOf(this.#options.process, standing, this.#options.clock.wallMs()),
       judge: async (hello) => {
@@ -119,6 +122,7 @@ export class Greeter {
         })
         await this.#makeRoom(connection.remotePeer.toString(), peer)
         await this.#options.onProven(peer)
+        admission.prove()
         return peer
       },
       highestEpochSeen: (peer) =>

@@ -85,6 +85,7 @@ export class MeshHost implements Peers {
   #standing: OwnStanding | undefined
   #roster: Roster | undefined
   #seenMs = 0
+  #seenWrite: Promise<void> = Promise.resolve()
   #isClosed = false
 
   constructor(options: MeshOptions) {
@@ -277,8 +278,9 @@ export class MeshHost implements Peers {
     this.#isClosed = true
     this.#keeper.close()
     this.#spread.close()
-    this.#roster?.close()
     await this.#host?.stop()
+    await this.#roster?.close()
+    await this.#seenWrite
   }
 
   /** Takes a standing: from here on hello can be said. */
@@ -432,7 +434,8 @@ export class MeshHost implements Peers {
   #raiseSeen(issuedAtMs: number): void {
     if (issuedAtMs <= this.#seenMs) return
     this.#seenMs = issuedAtMs
-    this.#options.files.raiseSeenTime(issuedAtMs).catch(() => {})
+    // A disk that refuses shows itself elsewhere; this is written again with the next newer membership.
+    this.#seenWrite = this.#options.files.raiseSeenTime(issuedAtMs).catch(() => {})
   }
 
   #libp2p(): Libp2p {

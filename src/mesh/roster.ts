@@ -54,6 +54,7 @@ export class Roster {
   readonly #stopWatching: Unsubscribe
   /** Writes of this process follow one another, so that an older state never lands on a newer one. */
   #tail: Promise<unknown> = Promise.resolve()
+  #isClosed = false
 
   private constructor(files: RosterFiles, openers: Openers) {
     this.#files = files
@@ -70,9 +71,12 @@ export class Roster {
     return roster
   }
 
-  close(): void {
+  /** Takes nothing more; resolves once what was taken is on disk. */
+  async close(): Promise<void> {
+    this.#isClosed = true
     this.#stopWatching()
     this.#listeners.clear()
+    await this.#tail
   }
 
   watch(listener: () => void): Unsubscribe {
@@ -144,6 +148,7 @@ export class Roster {
   }
 
   #save(machinePeerId: string): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
     const saved = this.#tail.then(async () => {
       const entry = this.#entries.get(machinePeerId)
       if (entry !== undefined) await this.#files.saveMember(toRecord(entry))
