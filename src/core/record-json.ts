@@ -3,10 +3,13 @@
  * format version and checksum around it. Nothing here crosses the wire.
  */
 export function encodeRecord(value: unknown): Uint8Array {
-  const text = JSON.stringify(value, (_key, field: unknown) =>
-    field instanceof Uint8Array ? { $bytes: toBase64(field) } : field,
-  )
-  return new TextEncoder().encode(text)
+  return new TextEncoder().encode(JSON.stringify(value, replaceBytes))
+}
+
+/** A Buffer has turned itself into an object of numbers before a replacer sees it, so the field is taken from its holder. */
+function replaceBytes(this: Readonly<Record<string, unknown>>, key: string, field: unknown): unknown {
+  const original = this[key]
+  return original instanceof Uint8Array ? { $bytes: toBase64(original) } : field
 }
 
 /** Reads back what `encodeRecord` wrote. The type is the writer's word: the store has checked that the bytes are the writer's. */

@@ -9,8 +9,8 @@ export interface JoinRequest {
   readonly inviteId: string
   /** PeerId that Noise proved for the joiner: its machine's. */
   readonly joinerPeerId: string
-  /** A wish; the name that an owner chose for the invite goes first, and a name that is taken gets a number. */
-  readonly nameWanted?: string
+  /** A wish: the name that the owner chose for the invite goes first. */
+  readonly nameWanted?: string | undefined
   readonly nowMs: number
 }
 
@@ -24,7 +24,8 @@ export interface Issued {
  * and only after the joiner's proof was checked. Repeated by the same joiner, at whatever point the first call was cut
  * off, it gives one and the same membership.
  *
- * @throws {NfltrError} `invite_used`, `invite_expired`, `invite_invalid`, `name_taken`
+ * @throws {NfltrError} `invite_used`, `invite_expired`, `invite_invalid`; `name_taken`, `invalid_argument` before the invite
+ *   is used
  */
 export function issueMembership(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest): Promise<Issued> {
   // One after the other: a joiner that asks twice at once must not get two memberships.
@@ -41,21 +42,26 @@ const turns = new WeakMap<IssuerBook, Promise<unknown>>()
 async function issue(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest): Promise<Issued> {
   const { inviteId, joinerPeerId, nowMs } = request
   const meshId = peerIdOf(meshKey)
+  const invite = await book.findInvite(inviteId)
+  // Before the claim, so that a name which cannot be had does not cost the invite.
+  const isOpen = invite !== undefined && invite.expiresAtMs >= nowMs && (await book.findClaim(inviteId)) === undefined
+  if (isOpen) await checkName(book, invite, request)
   const claim = await book.claim({ inviteId, peerId: joinerPeerId, fingerprint: fingerprintOf(joinerPeerId), nowMs })
   if (claim.membership !== undefined) {
     return { envelope: claim.membership, membership: await openMembership(claim.membership, { meshId }) }
   }
-  const invite = await book.findInvite(inviteId)
   if (invite === undefined) {
     throw new NfltrError('invite_invalid', 'The invite was forgotten before its membership was made.', {
       hint: 'Ask for a new invite.',
     })
   }
+  const { name, replaces } = await checkName(book, invite, request)
+  await book.takeName(name, joinerPeerId, replaces === undefined ? {} : { replaces })
   const membership: Membership = {
     meshId,
     issuerId: meshId,
     machinePeerId: joinerPeerId,
-    name: await nameFor(book, invite, request),
+    name,
     roles: invite.roles,
     issuedAtMs: nowMs,
     expiresAtMs: nowMs + limits.membershipTermMs,
@@ -66,34 +72,26 @@ async function issue(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest
   return { envelope, membership }
 }
 
-async function nameFor(book: IssuerBook, invite: InviteRecord, request: JoinRequest): Promise<string> {
-  const { joinerPeerId, nameWanted } = request
-  const chosen = invite.name ?? invite.replaces
-  if (chosen !== undefined) {
-    const owner = invite.replaces === chosen ? await book.ownerOfName(chosen) : undefined
-    await book.takeName(chosen, joinerPeerId, owner === undefined ? {} : { replaces: owner })
-    return chosen
+/** The name that the joiner gets, and the machine that it takes it from where the owner said so. */
+async function checkName(
+  book: IssuerBook,
+  invite: InviteRecord,
+  request: JoinRequest,
+): Promise<{ name: string; replaces: string | undefined }> {
+  const name = invite.name ?? invite.replaces ?? request.nameWanted ?? ''
+  if (!isMachineName(name)) {
+    throw new NfltrError('invalid_argument', `${JSON.stringify(name.slice(0, 80))} cannot be a machine's name.`, {
+      hint: 'Choose one with --name: 1 to 63 of a-z, 0-9 and -.',
+      details: { argument: '--name' },
+    })
   }
-  const wanted = nameWanted !== undefined && isMachineName(nameWanted) ? nameWanted : 'machine'
-  for (let count = 1; count <= namesTriedMax; count++) {
-    const suffix = count === 1 ? '' : `-${count}`
-    const name = `${wanted.slice(0, limits.nameMaxBytes - suffix.length)}${suffix}`
-    if (await isFree(book, { name, peerId: joinerPeerId })) return name
+  const replaces = invite.replaces === undefined ? undefined : await book.ownerOfName(invite.replaces)
+  const owner = await book.ownerOfName(name)
+  if (owner !== undefined && owner !== request.joinerPeerId && owner !== replaces) {
+    throw new NfltrError('name_taken', `The name ${name} belongs to another machine of the mesh.`, {
+      hint: 'Choose another with --name.',
+      details: { name },
+    })
   }
-  throw new NfltrError('name_taken', `${namesTriedMax} machines are called ${wanted} already.`, {
-    hint: 'Join with another --name.',
-    details: { name: wanted },
-  })
-}
-
-const namesTriedMax = 1000
-
-async function isFree(book: IssuerBook, wish: { name: string; peerId: string }): Promise<boolean> {
-  try {
-    await book.takeName(wish.name, wish.peerId)
-    return true
-  } catch (error) {
-    if (error instanceof NfltrError && error.code === 'name_taken') return false
-    throw error
-  }
+  return { name, replaces }
 }

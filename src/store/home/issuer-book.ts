@@ -45,6 +45,7 @@ export function issuerBook(paths: HomePaths): IssuerBook {
   const lock = { folder: paths.issuer, name: 'lock' }
   const serialFile = join(paths.issuer, 'serial')
   const inTurn = serial()
+  let nextForgettingAtMs = 0
 
   const findInvite = (inviteId: string): Promise<InviteRecord | undefined> =>
     readRecord<InviteRecord>(join(folders.invites, folderName(inviteId)), inviteKind)
@@ -58,7 +59,7 @@ export function issuerBook(paths: HomePaths): IssuerBook {
     holder: () => holderOf(lock),
     addInvite: async (invite) => {
       await ensurePrivateFolder(folders.invites)
-      await forgetOld(folders, invite.createdAtMs)
+      if (invite.createdAtMs >= nextForgettingAtMs) nextForgettingAtMs = await forgetOld(folders, invite.createdAtMs)
       if ((await namesIn(folders.invites)).length >= invitesMax) {
         throw new NfltrError('queue_full', `${invitesMax} invites of the last day are remembered; no more were made.`, {
           hint: 'Wait until the oldest are forgotten, 24 hours after they expired.',
@@ -134,15 +135,26 @@ async function createOnce(path: string, value: object): Promise<boolean> {
   }
 }
 
-/** Used and expired invites stay known for a day, so that whoever comes late is told which it was. */
-async function forgetOld(folders: { invites: string; claims: string }, nowMs: number): Promise<void> {
+/**
+ * Used and expired invites stay known for a day, so that whoever comes late is told which it was.
+ *
+ * @returns when the next one is to be forgotten, milliseconds since 1970; new ones are not before a day from now
+ */
+async function forgetOld(folders: { invites: string; claims: string }, nowMs: number): Promise<number> {
+  let nextAtMs = nowMs + limits.claimsRememberedMs
   for (const inviteId of await namesIn(folders.invites)) {
     const invite = await readRecord<InviteRecord>(join(folders.invites, inviteId), inviteKind)
-    if (invite === undefined || invite.expiresAtMs + limits.claimsRememberedMs >= nowMs) continue
+    if (invite === undefined) continue
+    const forgottenAtMs = invite.expiresAtMs + limits.claimsRememberedMs
+    if (forgottenAtMs >= nowMs) {
+      nextAtMs = Math.min(nextAtMs, forgottenAtMs)
+      continue
+    }
     // The invite first: a claim without its invite is still answered, an invite without its claim would be open again.
     await rm(join(folders.invites, inviteId), { force: true })
     await rm(join(folders.claims, inviteId), { force: true })
   }
+  return nextAtMs
 }
 
 function sameJoiner(claim: ClaimRecord, peerId: string): ClaimRecord {
