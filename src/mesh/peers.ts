@@ -378,6 +378,7 @@ export class MeshHost implements Peers {
     if (roster === undefined) return
     this.#raiseSeen(roster.newestIssueMs())
     for (const entry of roster.entries()) {
+      if (entry.membership.body.machinePeerId === this.self.machinePeerId) continue
       for (const { body } of entry.records.values()) {
         for (const address of body.addresses) this.#noteHost(parseQuietly(address))
       }

@@ -1,6 +1,9 @@
+import type { Connection, Libp2p } from '@libp2p/interface'
+import type { PeerKind } from '../../src/core/membership.ts'
 import type { PrivateKey } from '../../src/identity/keys.ts'
 import { FrameStream } from '../../src/mesh/frame-stream.ts'
-import type { MeshHost } from '../../src/mesh/peers.ts'
+import type { MeshHost, Standing } from '../../src/mesh/peers.ts'
+import { helloOf } from '../../src/mesh/standing.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { decodeHandshake, encodeHandshake, type HandshakeMessage, type Hello } from '../../src/wire/handshake-codec.ts'
 import { type Bench, connectionTo } from './support.ts'
@@ -29,4 +32,34 @@ export async function sayByHand(
     if (message.type !== 'hello' && message.type !== 'revocations') return message
   }
   throw new Error('no verdict')
+}
+
+/** A member made by hand: its connection has passed hello, and it may now send whatever it likes. */
+export async function greetByHand(
+  bench: Bench,
+  mesh: MeshHost,
+  member: { readonly key: PrivateKey; readonly standing: Standing; readonly hubId?: string; readonly kind: PeerKind },
+): Promise<{ readonly host: Libp2p; readonly connection: Connection }> {
+  const host = await bench.stranger(member.key)
+  const connection = await connectionTo(host, mesh)
+  const stream = await connection.newStream('/nfltr/hello/1.0.0')
+  const frames = new FrameStream(stream, { clock: systemClock(), frameMaxBytes: megabyte })
+  const { standing, kind, hubId } = member
+  await frames.send(encodeHandshake(helloFor({ standing, kind, ...(hubId === undefined ? {} : { hubId }) })))
+  await frames.send(encodeHandshake({ type: 'revocations', lists: [] }))
+  await frames.send(encodeHandshake({ type: 'welcome' }))
+  for await (const frame of frames.frames()) {
+    const message = decodeHandshake(frame)
+    if (message.type === 'welcome') return { host, connection }
+    if (message.type === 'refused') throw new Error(`refused: ${message.code}`)
+  }
+  throw new Error('no verdict')
+}
+
+function helloFor(member: { readonly standing: Standing; readonly kind: PeerKind; readonly hubId?: string }): Hello {
+  return helloOf(
+    { peerId: '', incarnation: 'by-hand', softwareVersion: '0.1.0', ...member },
+    member.standing,
+    Date.now(),
+  )
 }

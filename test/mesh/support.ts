@@ -145,6 +145,7 @@ export async function memberOf(
   readonly key: PrivateKey
   readonly machineKey: PrivateKey
   readonly standing: Standing
+  readonly kind: PeerKind
   readonly hubId?: string
 }> {
   const machineKey = await generateKey()
@@ -153,11 +154,11 @@ export async function memberOf(
     ...(roles === undefined ? {} : { roles }),
     ...(name === undefined ? {} : { name }),
   })
-  if (kind === 'node') return { key: machineKey, machineKey, standing: { meshId: mesh.id, membership } }
+  if (kind === 'node') return { key: machineKey, machineKey, kind, standing: { meshId: mesh.id, membership } }
   const key = await generateKey()
   const hubId = kind === 'hub' ? { hubId: 'hub_test' } : {}
   const process = await certificate(machineKey, { meshId: mesh.id, processPeerId: peerIdOf(key), kind, ...hubId })
-  return { key, machineKey, standing: { meshId: mesh.id, membership, certificate: process }, ...hubId }
+  return { key, machineKey, kind, standing: { meshId: mesh.id, membership, certificate: process }, ...hubId }
 }
 
 export function addressOf(mesh: MeshHost): string {
