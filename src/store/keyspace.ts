@@ -69,6 +69,78 @@ export const keyspace: readonly KeyspaceRow[] = [
     holds: 'node/hub/HUB: the machine a hub belongs to and the head of its chain of receipts, at most 1,024 hubs',
     retention: 'as long as the hub is known',
   },
+  {
+    prefix: 'hub/agent/',
+    owner: 'hub',
+    holds: 'hub/agent/AGENT: an agent with its turns and attempts, without texts; a few KiB each',
+    retention: 'for ever: results are kept unless hub.keep_results says otherwise',
+  },
+  {
+    prefix: 'hub/brief/',
+    owner: 'hub',
+    holds: 'hub/brief/TASK: the text a turn started with, at most 1 MiB each',
+    retention: 'as long as the agent',
+  },
+  {
+    prefix: 'hub/message/',
+    owner: 'hub',
+    holds: 'hub/message/MESSAGE: a message whose fate its node has not told, at most 1 MiB each',
+    retention: 'until its fate is known, or the turn ended',
+  },
+  {
+    prefix: 'hub/entry/',
+    owner: 'hub',
+    holds: 'hub/entry/DELIVERY: a result or a spawn of the inbox, without its text',
+    retention: 'as long as the agent',
+  },
+  {
+    prefix: 'hub/text/',
+    owner: 'hub',
+    holds: "hub/text/DELIVERY: a result's whole text, at most 16 MiB each",
+    retention: 'as long as the agent',
+  },
+  {
+    prefix: 'hub/open/',
+    owner: 'hub',
+    holds: 'hub/open/DELIVERY: an entry that is not known to have been read',
+    retention: 'until it was read or named in a confirmed reply',
+  },
+  {
+    prefix: 'hub/offer/',
+    owner: 'hub',
+    holds: 'hub/offer/OFFER: a reply that carries or names such entries',
+    retention: 'until nothing in it is open',
+  },
+  {
+    prefix: 'hub/answer/',
+    owner: 'hub',
+    holds: 'hub/answer/TOOL/KEY: the answer that a call got under its key, at most 200 KB each',
+    retention: 'as long as the agent; of wait_for_agents: 30 days',
+  },
+  {
+    prefix: 'hub/event/',
+    owner: 'hub',
+    holds: "hub/event/AGENT/NUMBER: a line of an agent's log, at most 16 KiB of text each",
+    retention: 'as long as the agent',
+  },
+  {
+    prefix: 'hub/receipt/',
+    owner: 'hub',
+    holds: "hub/receipt/TASK: the node's signed receipt",
+    retention: 'as long as the agent',
+  },
+  {
+    prefix: 'hub/node/',
+    owner: 'hub',
+    holds: 'hub/node/PEER: what a node last said of itself',
+    retention: 'as long as the node is a member; at most 1,000',
+  },
+  {
+    prefix: 'hub/counter/',
+    owner: 'hub',
+    holds: "the hub's epoch and the next delivery number",
+    retention: 'as long as the store; two records',
+  },
 ]
 
 /** The row that a key belongs to, or undefined for a key that nothing may be stored under. */

@@ -1,0 +1,140 @@
+import { unreachable } from './errors.ts'
+import type { AttemptResult, Reason } from './model.ts'
+
+/**
+ * One attempt of a task, as its hub sees it. The node owns the truth: this only follows what the node reports, and decides
+ * what of it counts. At most one result is accepted as the attempt's end, and at most one more as a late one.
+ */
+export interface Attempt {
+  readonly attemptId: string
+  /** As results show it: counts the attempts of the task that no node declined, from 1. */
+  readonly number: number
+  /** Rises with every attempt of the task; a node never acts below the highest it has seen (rule 5). */
+  readonly epoch: number
+  readonly peerId: string
+  readonly machine: string
+  readonly phase: 'offered' | 'claimed' | 'running' | 'ended' | 'declined' | 'lost'
+  /** The hub has moved on: nothing revives, resumes or resends it, and its result comes as a late one. */
+  readonly isSuperseded: boolean
+  readonly hasLateResult: boolean
+  /** Boot of the node's machine when it claimed: another one on the same machine means that it was restarted. */
+  readonly bootId?: string
+}
+
+/** Why an attempt counts as lost. Silence is judged by `lease.ts`; the others are the node's own word. */
+export type LostGround = 'member_gone' | 'keeper_gone' | 'rebooted' | 'silent'
+
+export type AttemptEvent =
+  | { readonly type: 'claimed'; readonly epoch: number; readonly bootId?: string }
+  | {
+      readonly type: 'declined'
+      readonly epoch: number
+      readonly reason: Reason
+      readonly message: string
+      readonly isPermanent: boolean
+    }
+  | { readonly type: 'started'; readonly epoch: number; readonly sessionId: string }
+  | { readonly type: 'ended'; readonly epoch: number; readonly result: AttemptResult }
+  | { readonly type: 'lost'; readonly ground: LostGround; readonly message: string }
+  | { readonly type: 'superseded' }
+
+export type AttemptEffect =
+  | { readonly type: 'persist' }
+  | {
+      readonly type: 'accept_result'
+      readonly result: AttemptResult
+      readonly isLate: boolean
+      readonly isSuperseded: boolean
+    }
+  | { readonly type: 'accept_loss'; readonly ground: LostGround; readonly message: string }
+  | {
+      readonly type: 'accept_decline'
+      readonly reason: Reason
+      readonly message: string
+      readonly isPermanent: boolean
+    }
+  | { readonly type: 'session_known'; readonly sessionId: string }
+  /** Nothing was decided; the event is only worth a line in the history. */
+  | { readonly type: 'keep_as_evidence'; readonly reason: 'stale_epoch' | 'already_ended' | 'already_declined' }
+
+export interface AttemptStep {
+  readonly state: Attempt
+  readonly effects: readonly AttemptEffect[]
+}
+
+/** Whether something of the attempt may still be running, as far as the hub knows. */
+export function isAlive(attempt: Attempt): boolean {
+  return attempt.phase === 'offered' || attempt.phase === 'claimed' || attempt.phase === 'running'
+}
+
+/** The lowest epoch that a node may act on for this attempt: what a session opening sends as its fence (rule 5). */
+export function fenceOf(attempt: Attempt): number {
+  return attempt.isSuperseded ? attempt.epoch + 1 : attempt.epoch
+}
+
+/**
+ * Advances one attempt by one event.
+ *
+ * Pure and total: an event that no longer applies changes nothing and is kept as evidence, so a node that was away may
+ * report whatever it likes and no result is ever counted twice.
+ *
+ * @returns the next state and the effects in order; `persist` comes first
+ */
+export function stepAttempt(state: Attempt, event: AttemptEvent): AttemptStep {
+  if ('epoch' in event && event.epoch !== state.epoch) return evidence(state, 'stale_epoch')
+  switch (event.type) {
+    case 'claimed': {
+      if (state.phase !== 'offered') return ignored(state)
+      return save({ ...state, phase: 'claimed', ...(event.bootId === undefined ? {} : { bootId: event.bootId }) }, [])
+    }
+    case 'declined': {
+      // A node that claimed has answered already: only an end can follow.
+      if (state.phase !== 'offered') return evidence(state, 'already_ended')
+      const { reason, message, isPermanent } = event
+      return save({ ...state, phase: 'declined' }, [{ type: 'accept_decline', reason, message, isPermanent }])
+    }
+    case 'started':
+      return start(state, event.sessionId)
+    case 'ended':
+      return end(state, event.result)
+    case 'lost': {
+      if (!isAlive(state)) return ignored(state)
+      const { ground, message } = event
+      return save({ ...state, phase: 'lost' }, state.isSuperseded ? [] : [{ type: 'accept_loss', ground, message }])
+    }
+    case 'superseded': {
+      if (state.isSuperseded || state.phase === 'ended' || state.phase === 'declined') return ignored(state)
+      return save({ ...state, isSuperseded: true }, [])
+    }
+    default:
+      return unreachable(event)
+  }
+}
+
+function start(state: Attempt, sessionId: string): AttemptStep {
+  if (state.phase === 'declined') return evidence(state, 'already_declined')
+  const isNews = state.phase === 'offered' || state.phase === 'claimed'
+  return save(isNews ? { ...state, phase: 'running' } : state, [{ type: 'session_known', sessionId }])
+}
+
+/** The first end that the hub hears is the node's only one (rule 23); after a loss it comes once more, as a late result. */
+function end(state: Attempt, result: AttemptResult): AttemptStep {
+  if (state.phase === 'declined') return evidence(state, 'already_declined')
+  if (state.phase === 'ended' || state.hasLateResult) return evidence(state, 'already_ended')
+  const isLate = state.phase === 'lost' || state.isSuperseded
+  return save({ ...state, phase: 'ended', hasLateResult: isLate }, [
+    { type: 'accept_result', result, isLate, isSuperseded: state.isSuperseded },
+  ])
+}
+
+function save(state: Attempt, effects: readonly AttemptEffect[]): AttemptStep {
+  return { state, effects: [{ type: 'persist' }, ...effects] }
+}
+
+function ignored(state: Attempt): AttemptStep {
+  return { state, effects: [] }
+}
+
+function evidence(state: Attempt, reason: Extract<AttemptEffect, { type: 'keep_as_evidence' }>['reason']): AttemptStep {
+  return { state, effects: [{ type: 'keep_as_evidence', reason }] }
+}

@@ -1,0 +1,229 @@
+import { type Attempt, fenceOf, isAlive } from '../core/attempt.ts'
+import { unreachable } from '../core/errors.ts'
+import type { HubMessage } from '../core/messages.ts'
+import { encodeRecord } from '../core/record-json.ts'
+import { stepAgent, unsettledAttempts } from '../core/task.ts'
+import { type Agent, currentTask, isActive, isQueued, type Steer } from '../core/task-record.ts'
+import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { Store } from '../ports/store.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import type { Changes } from './changes.ts'
+import type { Mailbox } from './mailbox.ts'
+import { keys, type MessageRecord, prefixes, readAll } from './records.ts'
+
+export interface AgentsParts {
+  readonly store: Store
+  readonly clock: Clock
+  readonly changes: Changes
+  readonly mailbox: Mailbox
+  readonly sha256: (text: string) => string
+  readonly randomId: (prefix: string) => string
+  /** Into the outbox of a node's session. */
+  readonly send: (tx: Transaction, peerId: string, message: HubMessage) => void
+  /** Looks for places once the decision is durable. */
+  readonly findPlaces: () => void
+}
+
+/** What is known of a running turn beside its record; lost with the process. */
+export interface Activity {
+  readonly atMs: number
+  readonly note?: string
+}
+
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+const toUtf8 = new TextEncoder()
+
+/** All agents of this hub: the core's decisions about them carried out, and their texts. */
+export class Agents {
+  readonly #parts: AgentsParts
+  /** In the order in which they were spawned. */
+  readonly #agents: Map<string, Agent>
+  readonly #briefs = new Map<string, string>()
+  readonly #messages: Map<string, MessageRecord>
+  readonly #activity = new Map<string, Activity>()
+
+  private constructor(parts: AgentsParts, agents: readonly Agent[], messages: readonly MessageRecord[]) {
+    this.#parts = parts
+    this.#agents = new Map(agents.map((agent) => [agent.agentId, agent]))
+    this.#messages = new Map(messages.map((message) => [message.messageId, message]))
+  }
+
+  /** @throws {NfltrError} `store_damaged`, `store_newer` */
+  static async load(parts: AgentsParts): Promise<Agents> {
+    const found = [...(await readAll<Agent>(parts.store, prefixes.agent))].sort((a, b) => a.no - b.no)
+    const agents = new Agents(parts, found, await readAll<MessageRecord>(parts.store, prefixes.message))
+    for (const { taskId } of found.filter(mayNeedBrief).map(currentTask)) {
+      const brief = await parts.store.get(keys.brief(taskId))
+      if (brief !== undefined) agents.#briefs.set(taskId, utf8.decode(brief))
+    }
+    return agents
+  }
+
+  get(agentId: string): Agent | undefined {
+    return this.#agents.get(agentId)
+  }
+
+  /** Oldest first. */
+  all(): readonly Agent[] {
+    return [...this.#agents.values()]
+  }
+
+  active(): readonly Agent[] {
+    return this.all().filter(isActive)
+  }
+
+  /** Agents that wait for a place, oldest first. */
+  queued(): readonly Agent[] {
+    return this.all().filter(isQueued)
+  }
+
+  /** Attempts of this node that may be running, as far as the hub knows. */
+  aliveOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+    return this.active().flatMap((agent) =>
+      currentTask(agent)
+        .attempts.filter((attempt) => attempt.peerId === peerId && isAlive(attempt))
+        .map((attempt) => ({ agent, attempt })),
+    )
+  }
+
+  /** What a session opening says of this node's attempts: below these epochs no command counts (rule 5). */
+  fencesOf(peerId: string): readonly { readonly attemptId: string; readonly epoch: number }[] {
+    return this.all()
+      .flatMap(unsettledAttempts)
+      .filter((attempt) => attempt.peerId === peerId)
+      .map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
+  }
+
+  activityOf(agentId: string): Activity | undefined {
+    return this.#activity.get(agentId)
+  }
+
+  noteActivity(agentId: string, activity: Activity): void {
+    if (this.#agents.has(agentId)) this.#activity.set(agentId, { ...this.#activity.get(agentId), ...activity })
+  }
+
+  /** Takes a new agent in. */
+  create(tx: Transaction, agent: Agent, brief: string): void {
+    this.#keep(tx, agent)
+    this.#keepBrief(tx, currentTask(agent).taskId, brief)
+  }
+
+  /** Keeps a message's text until its fate is known. */
+  keepMessage(tx: Transaction, message: MessageRecord): void {
+    this.#messages.set(message.messageId, message)
+    tx.put(keys.message(message.messageId), encodeRecord(message))
+  }
+
+  /**
+   * Advances an agent by one event and carries the effects out in the same batch.
+   *
+   * @returns whether the event was about anything this hub knows
+   */
+  apply(tx: Transaction, agentId: string, event: AgentEvent): boolean {
+    const agent = this.#agents.get(agentId)
+    if (agent === undefined) return false
+    const { clock, mailbox, changes } = this.#parts
+    const context = { atMs: clock.wallMs(), deliveryId: mailbox.nextDeliveryId }
+    const { state, effects } = stepAgent(agent, event, context)
+    this.#agents.set(agentId, state)
+    for (const effect of effects) this.#carryOut(tx, state, effect)
+    if (state !== agent) {
+      this.#dropTexts(tx, this.#agents.get(agentId) ?? state)
+      this.noteActivity(agentId, { atMs: context.atMs })
+      tx.afterDurable(() => changes.notify())
+    }
+    return true
+  }
+
+  #carryOut(tx: Transaction, agent: Agent, effect: AgentEffect): void {
+    const { send, mailbox, sha256, findPlaces, randomId } = this.#parts
+    switch (effect.type) {
+      case 'persist':
+        this.#keep(tx, agent)
+        break
+      case 'send_claim': {
+        const brief = this.#briefs.get(effect.claim.ref.taskId)
+        if (brief === undefined) throw new Error(`the brief of ${effect.claim.ref.taskId} is not there`)
+        send(tx, effect.peerId, { ...effect.claim, request: { brief, ...agent.settings } })
+        break
+      }
+      case 'send_steer': {
+        const { ref, messageId } = effect
+        const text = this.#messages.get(messageId)?.text
+        if (text === undefined) throw new Error(`the text of ${messageId} is not there`)
+        const commandId = `${ref.attemptId}.${messageId}`
+        send(tx, effect.peerId, { type: 'steer', commandId, ref, messageId, text })
+        break
+      }
+      case 'send_stop':
+        send(tx, effect.peerId, effect.stop)
+        break
+      case 'send_collected': {
+        const { ref, text } = effect
+        const commandId = `${ref.attemptId}.collected`
+        send(tx, effect.peerId, { type: 'collected', commandId, ref, resultHash: sha256(text) })
+        break
+      }
+      case 'deliver':
+        mailbox.deliver(tx, effect.entry)
+        // A slot may have become free, and another task may be waiting for it.
+        tx.afterDurable(findPlaces)
+        break
+      case 'find_place':
+        tx.afterDurable(findPlaces)
+        break
+      case 'use_as_brief':
+        this.#keepBrief(tx, effect.taskId, this.#messages.get(effect.messageId)?.text ?? '')
+        break
+      case 'carry_over':
+        this.#carryOver(tx, agent, effect.messageId, randomId('tsk_'))
+        break
+      case 'keep_as_evidence':
+        break
+      default:
+        unreachable(effect)
+    }
+  }
+
+  #carryOver(tx: Transaction, agent: Agent, messageId: string, taskId: string): void {
+    const text = this.#messages.get(messageId)?.text
+    if (text === undefined) return
+    const turn = { taskId, textHash: this.#parts.sha256(text), timeoutMs: currentTask(agent).timeoutMs }
+    const isIdle = !isActive(agent)
+    this.apply(tx, agent.agentId, { type: isIdle ? 'carry_over' : 'send', messageId, ...turn })
+  }
+
+  #keep(tx: Transaction, agent: Agent): void {
+    this.#agents.set(agent.agentId, agent)
+    tx.put(keys.agent(agent.agentId), encodeRecord(agent))
+  }
+
+  #keepBrief(tx: Transaction, taskId: string, brief: string): void {
+    this.#briefs.set(taskId, brief)
+    tx.put(keys.brief(taskId), toUtf8.encode(brief))
+  }
+
+  /** Lets go of texts that no command needs any more: of briefs in memory, of messages for good. */
+  #dropTexts(tx: Transaction, agent: Agent): void {
+    if (!mayNeedBrief(agent)) this.#briefs.delete(currentTask(agent).taskId)
+    const open = new Set(agent.tasks.flatMap((task) => task.steers.filter(isOpen).map((steer) => steer.messageId)))
+    for (const { messageId, agentId } of this.#messages.values()) {
+      if (agentId !== agent.agentId || open.has(messageId)) continue
+      this.#messages.delete(messageId)
+      tx.delete(keys.message(messageId))
+    }
+  }
+}
+
+/** Whether the message's text may still be needed: its fate is not told yet. */
+function isOpen(steer: Steer): boolean {
+  return !steer.isReported && (steer.state === 'waiting' || steer.state === 'sent' || steer.state === 'accepted')
+}
+
+/** Whether a claim of the current turn may have to be sent, or sent again elsewhere. */
+function mayNeedBrief(agent: Agent): boolean {
+  const { end, attempts } = currentTask(agent)
+  const last = attempts.at(-1)
+  return end === undefined && (last === undefined || last.phase === 'offered' || last.phase === 'declined')
+}

@@ -1,0 +1,169 @@
+import type { NfltrError } from '../core/errors.ts'
+import { Agents } from './agents.ts'
+import { Changes } from './changes.ts'
+import { Epoch } from './epoch.ts'
+import { Holder } from './holder.ts'
+import type { HubPorts } from './hub.ts'
+import { Keys } from './keys.ts'
+import { Mailbox } from './mailbox.ts'
+import { applyNodeMessage } from './node-messages.ts'
+import { Nodes } from './nodes.ts'
+import { Placing } from './placing.ts'
+import { believedOn, reconcile } from './reconcile.ts'
+import { type Accepted, Sessions } from './sessions.ts'
+import { Watch } from './watch.ts'
+import type { HubWorld } from './world.ts'
+
+/** The parts of a hub, put together and running. */
+export interface Assembly {
+  readonly world: HubWorld
+  readonly holder: Holder
+  readonly epoch: Epoch
+  /** Resolves when this hub has been replaced. */
+  readonly failed: Promise<NfltrError>
+  close(): void
+}
+
+/** How long the nodes that are connected at the start have to catch up before a now-or-never spawn is decided without them. */
+const startGraceMs = 3_000
+
+/** Builds a hub from its store and opens its sessions. */
+export async function assemble(ports: HubPorts): Promise<Assembly> {
+  const { engine, store, clock, random, peers, facts } = ports
+  const epoch = await Epoch.begin(engine, store)
+  const changes = new Changes(clock)
+  const failed = Promise.withResolvers<NfltrError>()
+  const bootIds = new Map<string, string>()
+  const believed = new Map<string, ReadonlySet<string>>()
+  const randomId = (prefix: string): string => prefix + hex(random.bytes(16))
+  const mailbox = await Mailbox.load({ engine, store, changes, clock })
+  const holder = new Holder(mailbox, { host: facts.host })
+
+  const agents: Agents = await Agents.load({
+    store,
+    clock,
+    changes,
+    mailbox,
+    sha256: facts.sha256,
+    randomId,
+    send: (tx, peerId, message) => sessions.send(tx, peerId, message),
+    findPlaces: () => placing.trigger(),
+  })
+  const nodes: Nodes = await Nodes.load({
+    engine,
+    store,
+    clock,
+    peers,
+    pendingOn: (peerId) => agents.aliveOn(peerId).filter(({ attempt }) => attempt.phase === 'offered').length,
+    hasWorkOn: (peerId) => agents.aliveOn(peerId).length > 0,
+    lastHeardAtMs: (peerId) => sessions.get(peerId)?.lastHeardAtMs(),
+  })
+  const placing: Placing = new Placing({
+    engine,
+    clock,
+    agents,
+    nodes,
+    probe: (peerIds) => sessions.probe(peerIds),
+    randomId,
+  })
+  const watch = new Watch({
+    engine,
+    clock,
+    peers,
+    agents,
+    nodes,
+    owedSinceMs: (peerId) => sessions.get(peerId)?.owedSinceMs(),
+    changed: () => changes.notify(),
+  })
+
+  const contactChanged = (): void => {
+    watch.kick()
+    placing.trigger()
+    changes.notify()
+  }
+  const sessions: Sessions = new Sessions(
+    { engine, store, clock, random, peers, epoch, hubId: facts.hubId },
+    {
+      message: (tx, peerId, message) =>
+        applyNodeMessage({ agents, bootIdOf: (id) => bootIds.get(id) }, tx, peerId, message),
+      control: (peerId, message) => {
+        if (message.type === 'capacity') {
+          nodes.learn(peerId, { capacity: message.capacity, card: message.card })
+          placing.trigger()
+        } else if (message.type === 'progress') {
+          const note = message.note === undefined ? {} : { note: message.note }
+          agents.noteActivity(message.ref.agentId, { atMs: message.atMs, ...note })
+        }
+      },
+      fences: (peerId) => {
+        believed.set(peerId, believedOn(agents, peerId))
+        return agents.fencesOf(peerId)
+      },
+      attached: (peerId, accepted: Accepted) => {
+        bootIds.set(peerId, accepted.bootId)
+        nodes.learn(peerId, { capacity: accepted.capacity, card: accepted.card })
+        nodes.step(peerId, { type: 'attached', atMs: clock.nowMs() })
+        contactChanged()
+      },
+      caughtUp: (peerId, accepted) => {
+        nodes.caughtUp(peerId)
+        reconcile({ engine, agents }, peerId, { accepted, believed: believed.get(peerId) ?? new Set() })
+        contactChanged()
+      },
+      detached: (peerId) => {
+        nodes.step(peerId, { type: 'detached', atMs: clock.nowMs() })
+        contactChanged()
+      },
+      stale: failed.resolve,
+    },
+  )
+
+  await sessions.load(new Set(agents.all().flatMap((agent) => agent.home?.peerId ?? [])))
+  const keys = new Keys({ store, clock, sha256: facts.sha256 })
+  await keys.prune(engine)
+  const graceUntilMs = clock.nowMs() + startGraceMs
+  const world: HubWorld = {
+    engine,
+    store,
+    clock,
+    facts,
+    changes,
+    agents,
+    mailbox,
+    nodes,
+    placing,
+    keys,
+    randomId,
+    isHolder: (sessionKey) => holder.isHolder(sessionKey),
+    settledStart: async () => {
+      await changes.until(() => (isStarted(ports, nodes) ? true : undefined), { untilMs: graceUntilMs })
+    },
+  }
+  changes.subscribe(() => {
+    watch.kick()
+    for (const node of nodes.all()) sessions.get(node.peerId)?.setBusy(agents.aliveOn(node.peerId).length > 0)
+  })
+  sessions.start()
+  contactChanged()
+  return {
+    world,
+    holder,
+    epoch,
+    failed: failed.promise,
+    close: () => {
+      placing.close()
+      watch.close()
+      sessions.close()
+    },
+  }
+}
+
+/** Whether every node of the roster is connected and caught up. */
+function isStarted({ peers }: HubPorts, nodes: Nodes): boolean {
+  const views = nodes.views()
+  return views.length === 0 ? peers.members().length > 1 : views.every((view) => view.isReady)
+}
+
+function hex(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}

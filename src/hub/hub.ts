@@ -1,0 +1,129 @@
+import type { Clock } from '../ports/clock.ts'
+import type { Hold, HubApi, HubStatusDocument, SessionIdentity, ToolCall, ToolReply } from '../ports/hub-api.ts'
+import type { Peers } from '../ports/peers.ts'
+import type { Random } from '../ports/random.ts'
+import type { Store } from '../ports/store.ts'
+import type { Engine } from '../runtime/engine.ts'
+import { type Assembly, assemble } from './assembly.ts'
+import { answerCall } from './calls.ts'
+import { logsPage, showAgent, statusDocument } from './documents.ts'
+import type { Holder } from './holder.ts'
+import type { HubFacts } from './world.ts'
+
+export interface HubPorts {
+  readonly engine: Engine
+  readonly store: Store
+  readonly peers: Peers
+  readonly clock: Clock
+  readonly random: Random
+  readonly facts: HubFacts
+}
+
+/**
+ * One project's hub: everything that was decided is rebuilt from the store, and its sessions are opened from here on.
+ *
+ * @throws {NfltrError} `store_damaged`, `store_newer`, `store_failed`
+ */
+export async function openHub(ports: HubPorts): Promise<Hub> {
+  return new Hub(ports, await assemble(ports))
+}
+
+export class Hub implements HubApi {
+  readonly #ports: HubPorts
+  readonly #assembly: Assembly
+  readonly #ended = Promise.withResolvers<void>()
+  #idleSinceMs: number | undefined
+
+  constructor(ports: HubPorts, assembly: Assembly) {
+    this.#ports = ports
+    this.#assembly = assembly
+    void assembly.failed.then((error) => this.#ended.reject(error))
+    void ports.engine.failed.then((error) => this.#ended.reject(error))
+    this.#ended.promise.catch(() => undefined)
+    assembly.world.changes.subscribe(() => this.#noteIdle())
+    this.#noteIdle()
+  }
+
+  /**
+   * Resolves once the hub was stopped. The process then closes it and ends.
+   *
+   * @throws {NfltrError} `stale_epoch` when another process of this hub took over; `store_failed` and what else makes
+   *   going on impossible: the process has to end at once
+   */
+  run(): Promise<void> {
+    return this.#ended.promise
+  }
+
+  /**
+   * Awake monotonic time since when no agent is active and no session holds the hub; undefined while it is of use. The
+   * process ends itself `limits.hubIdleExitMs` after it.
+   */
+  get idleSince(): number | undefined {
+    return this.#idleSinceMs
+  }
+
+  /** Ends sessions and timers; agents keep running. The store is the caller's to close. */
+  async close(): Promise<void> {
+    this.#assembly.close()
+    await this.#ports.engine.settled().catch(() => undefined)
+    this.#ended.resolve()
+  }
+
+  async hold(session: SessionIdentity): Promise<Hold> {
+    const hold = await this.#holder.hold(session, () => this.#noteIdle())
+    this.#noteIdle()
+    return hold
+  }
+
+  async call(call: ToolCall): Promise<ToolReply> {
+    this.#holder.assertMay(call)
+    const { world } = this.#assembly
+    const offerId = world.keys.offerIdOf(call.callKey)
+    await world.mailbox.decide({ type: 'requested', sessionKey: call.sessionKey, offerId })
+    return { body: await answerCall(world, call) }
+  }
+
+  confirm(callKey: string): Promise<void> {
+    const { keys, mailbox } = this.#assembly.world
+    return mailbox.decide({ type: 'confirmed', offerId: keys.offerIdOf(callKey) })
+  }
+
+  withdraw(callKey: string): Promise<void> {
+    const { keys, mailbox } = this.#assembly.world
+    return mailbox.withdraw(keys.offerIdOf(callKey))
+  }
+
+  doubt(callKey: string): Promise<void> {
+    const { keys, mailbox } = this.#assembly.world
+    return mailbox.decide({ type: 'doubted', offerId: keys.offerIdOf(callKey) })
+  }
+
+  async status(): Promise<HubStatusDocument> {
+    await this.#ports.engine.settled()
+    return statusDocument(this.#assembly.world, { session: this.#holder.session, epoch: this.#assembly.epoch.current })
+  }
+
+  async showAgent(agentId: string): Promise<Record<string, unknown>> {
+    await this.#ports.engine.settled()
+    return showAgent(this.#assembly.world, agentId)
+  }
+
+  async logs(agentId: string, options: { readonly fromSeq: number; readonly limit: number }) {
+    await this.#ports.engine.settled()
+    return await logsPage(this.#assembly.world, agentId, options)
+  }
+
+  async stop(): Promise<void> {
+    await this.#ports.engine.settled()
+    this.#ended.resolve()
+  }
+
+  get #holder(): Holder {
+    return this.#assembly.holder
+  }
+
+  #noteIdle(): void {
+    const isUsed = this.#holder.session !== undefined || this.#assembly.world.agents.active().length > 0
+    this.#idleSinceMs = isUsed ? undefined : (this.#idleSinceMs ?? this.#ports.clock.nowMs())
+  }
+}

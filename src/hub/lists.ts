@@ -1,0 +1,56 @@
+import type { ListAgentsInput, ListNodesInput } from '../control/schema/tool-inputs.ts'
+import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { agentStateOf } from '../core/task-record.ts'
+import { agentDocument, type Document, nodeDocument } from './present.ts'
+import type { HubWorld } from './world.ts'
+
+/** `list_agents`: newest first. The cursor is the number of the agent that the page before ended with. */
+export async function listAgents(world: HubWorld, args: ListAgentsInput): Promise<string> {
+  await world.engine.settled()
+  const below = args.cursor === undefined ? Number.POSITIVE_INFINITY : cursorNumber(args.cursor)
+  const states = args.state === undefined ? undefined : new Set(args.state)
+  const found = world.agents
+    .all()
+    .filter((agent) => agent.no < below && (states === undefined || states.has(agentStateOf(agent))))
+    .reverse()
+  const limit = args.limit ?? limits.listDefault
+  const page = found.slice(0, limit)
+  const last = page.at(-1)
+  return JSON.stringify({
+    agents: page.map((agent) => agentDocument(world, agent)),
+    next_cursor: found.length > page.length && last !== undefined ? String(last.no) : undefined,
+  })
+}
+
+/** `list_nodes`: by name. Quiet links are probed first, so that `online` means that an answer came just now. */
+export async function listNodes(world: HubWorld, args: ListNodesInput): Promise<string> {
+  await world.settledStart()
+  await world.placing.freshen()
+  await world.engine.settled()
+  const quiet = new Set(world.nodes.quiet())
+  const views = new Map(world.nodes.views().map((view) => [view.peerId, view]))
+  const wanted = Object.entries(args.labels ?? {})
+  const found = world.nodes.all().filter(({ name, record }) => {
+    if (args.cursor !== undefined && name <= args.cursor) return false
+    const labels = record?.card.labels ?? {}
+    return wanted.every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
+  })
+  const page = found.slice(0, limits.listMax)
+  const nodes = page.flatMap((node): Document[] => {
+    const view = views.get(node.peerId)
+    if (view === undefined) return []
+    // It was asked and did not answer in time.
+    const state = quiet.has(node.peerId) && view.state === 'online' ? 'unverifiable' : view.state
+    return [nodeDocument(node, { ...view, state })]
+  })
+  return JSON.stringify({ nodes, next_cursor: found.length > page.length ? page.at(-1)?.name : undefined })
+}
+
+function cursorNumber(cursor: string): number {
+  if (/^[1-9]\d{0,14}$/.test(cursor)) return Number(cursor)
+  throw new NfltrError('invalid_argument', 'The cursor is not one that list_agents gave.', {
+    hint: 'Use next_cursor of the page before, or leave cursor out.',
+    details: { argument: 'cursor' },
+  })
+}

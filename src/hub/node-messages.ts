@@ -1,0 +1,92 @@
+import type { AttemptEvent } from '../core/attempt.ts'
+import { limits } from '../core/limits.ts'
+import type { AttemptRef, NodeMessage } from '../core/messages.ts'
+import { encodeRecord } from '../core/record-json.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import type { Agents } from './agents.ts'
+import { keys } from './records.ts'
+
+/** What a message of a node is judged by. */
+export interface MessageContext {
+  readonly agents: Agents
+  /** Boot of the node's machine, as its session's opening said. */
+  readonly bootIdOf: (peerId: string) => string | undefined
+}
+
+type AboutAttempt = Exclude<NodeMessage, { type: 'unsupported' }>
+
+/**
+ * Applies one message of a node, in the batch that moves the cursor past it. Total: what is about an attempt that this hub
+ * does not know, or that another node was given, changes nothing. A node speaks for its own attempts alone.
+ */
+export function applyNodeMessage(context: MessageContext, tx: Transaction, peerId: string, message: NodeMessage): void {
+  if (message.type === 'unsupported') return
+  if (!isOwn(context, peerId, message.ref)) return
+  apply(context, tx, peerId, message)
+}
+
+function isOwn({ agents }: MessageContext, peerId: string, ref: AttemptRef): boolean {
+  const task = agents.get(ref.agentId)?.tasks.find((candidate) => candidate.taskId === ref.taskId)
+  const attempt = task?.attempts.find((candidate) => candidate.attemptId === ref.attemptId)
+  return attempt?.peerId === peerId
+}
+
+function apply(context: MessageContext, tx: Transaction, peerId: string, message: AboutAttempt): void {
+  const { agents } = context
+  const { agentId, attemptId, epoch, taskId } = message.ref
+  const attempt = (event: AttemptEvent): void => {
+    agents.apply(tx, agentId, { type: 'attempt', attemptId, event })
+  }
+  switch (message.type) {
+    case 'claimed': {
+      const bootId = context.bootIdOf(peerId)
+      attempt({ type: 'claimed', epoch, ...(bootId === undefined ? {} : { bootId }) })
+      break
+    }
+    case 'declined': {
+      const { reason, isPermanent } = message
+      attempt({
+        type: 'declined',
+        epoch,
+        reason,
+        isPermanent,
+        message: message.message.slice(0, limits.detailMaxBytes),
+      })
+      break
+    }
+    case 'started':
+      attempt({ type: 'started', epoch, sessionId: message.sessionId })
+      break
+    case 'message': {
+      const { messageId, state } = message
+      agents.apply(tx, agentId, { type: 'message_state', attemptId, messageId, state })
+      break
+    }
+    case 'task_events': {
+      for (const event of message.events) tx.put(keys.event(agentId, event.seq), encodeRecord(event))
+      const newest = message.events.at(-1)
+      if (newest !== undefined) agents.noteActivity(agentId, { atMs: newest.atMs })
+      break
+    }
+    case 'ended':
+      attempt({ type: 'ended', epoch, result: message.result })
+      break
+    case 'keeper_gone':
+      attempt({ type: 'lost', ground: groundOf(context, peerId, message.ref), message: message.message })
+      break
+    case 'receipt': {
+      const { receipt } = message
+      tx.put(keys.receipt(taskId), encodeRecord(receipt))
+      agents.apply(tx, agentId, { type: 'receipt', attemptId, receiptId: receipt.receiptId })
+      break
+    }
+  }
+}
+
+/** A keeper that is gone because its machine was started anew since the claim. */
+function groundOf({ agents, bootIdOf }: MessageContext, peerId: string, ref: AttemptRef): 'rebooted' | 'keeper_gone' {
+  const tasks = agents.get(ref.agentId)?.tasks ?? []
+  const attempt = tasks.flatMap((task) => task.attempts).find((candidate) => candidate.attemptId === ref.attemptId)
+  const bootId = bootIdOf(peerId)
+  return attempt?.bootId !== undefined && bootId !== undefined && attempt.bootId !== bootId ? 'rebooted' : 'keeper_gone'
+}

@@ -1,0 +1,175 @@
+import { type Contact, type ContactEvent, type ContactState, mayPlace, noContact, stepContact } from '../core/lease.ts'
+import { limits } from '../core/limits.ts'
+import type { Capacity, NodeCard } from '../core/model.ts'
+import type { NodeView } from '../core/placement.ts'
+import { encodeRecord } from '../core/record-json.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { MemberFacts, PeerFacts, Peers } from '../ports/peers.ts'
+import type { Store } from '../ports/store.ts'
+import type { Engine } from '../runtime/engine.ts'
+import { keys, type NodeRecord, prefixes, readAll } from './records.ts'
+
+export interface NodesParts {
+  readonly engine: Engine
+  readonly store: Store
+  readonly clock: Clock
+  readonly peers: Peers
+  /** How many attempts were offered to the node that it has not answered: they may take a slot each. */
+  readonly pendingOn: (peerId: string) => number
+  /** Whether work of this hub may be running there: its silence counts from the start. */
+  readonly hasWorkOn: (peerId: string) => boolean
+  readonly lastHeardAtMs: (peerId: string) => number | undefined
+}
+
+/** A node as everything in the hub sees it. */
+export interface Node {
+  readonly peerId: string
+  readonly name: string
+  readonly member?: MemberFacts
+  readonly record?: NodeRecord
+  readonly contact: Contact
+  readonly peer?: PeerFacts
+}
+
+interface Kept {
+  contact: Contact
+  record?: NodeRecord
+  isCaughtUp: boolean
+}
+
+/** What the hub knows of the mesh's nodes: roster, cards, capacity and contact. */
+export class Nodes {
+  readonly #parts: NodesParts
+  readonly #kept = new Map<string, Kept>()
+
+  private constructor(parts: NodesParts) {
+    this.#parts = parts
+  }
+
+  /** @throws {NfltrError} `store_damaged`, `store_newer` */
+  static async load(parts: NodesParts): Promise<Nodes> {
+    const nodes = new Nodes(parts)
+    for (const record of await readAll<NodeRecord>(parts.store, prefixes.node)) {
+      nodes.#of(record.peerId).record = record
+    }
+    return nodes
+  }
+
+  /** Every node that is a member, or that was and still has work; by name. */
+  all(): readonly Node[] {
+    const members = new Map(
+      this.#parts.peers
+        .members()
+        .filter((member) => member.roles.includes('node'))
+        .map((member) => [member.machinePeerId, member]),
+    )
+    const connected = new Map(this.#parts.peers.connected().map((peer) => [peer.peerId, peer]))
+    return [...members.values()]
+      .map((member) => this.#view(member.machinePeerId, { member, peer: connected.get(member.machinePeerId) }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1))
+  }
+
+  /** What placement chooses from. */
+  views(): readonly NodeView[] {
+    return this.all().map((node) => {
+      const { record } = node
+      return {
+        peerId: node.peerId,
+        name: node.name,
+        state: this.stateOf(node.peerId),
+        isReady: this.#isReady(node.peerId),
+        ...(record === undefined ? {} : { card: record.card, capacity: record.capacity }),
+        pending: this.#parts.pendingOn(node.peerId),
+      }
+    })
+  }
+
+  stateOf(peerId: string): ContactState {
+    return this.#of(peerId).contact.state
+  }
+
+  contactOf(peerId: string): Contact {
+    return this.#of(peerId).contact
+  }
+
+  /** Attached links over which nothing was heard for a while: they are probed before anything is placed there. */
+  quiet(): readonly string[] {
+    return [...this.#kept]
+      .filter(([peerId, kept]) => kept.contact.isAttached && this.#isQuiet(peerId))
+      .map(([id]) => id)
+  }
+
+  get isCatchingUp(): boolean {
+    return [...this.#kept.values()].some((kept) => kept.contact.isAttached && !kept.isCaughtUp)
+  }
+
+  /** Everything the tick has to look at: work without contact, or contact in doubt. */
+  watched(): readonly string[] {
+    return [...this.#kept]
+      .filter(
+        ([peerId, { contact }]) =>
+          contact.state === 'unverifiable' || this.#parts.hasWorkOn(peerId) || isFading(contact),
+      )
+      .map(([peerId]) => peerId)
+  }
+
+  /** @returns whether the node's state changed */
+  step(peerId: string, event: ContactEvent): boolean {
+    const kept = this.#of(peerId)
+    const { state, effects } = stepContact(kept.contact, event)
+    kept.contact = state
+    if (event.type === 'attached' || event.type === 'detached') kept.isCaughtUp = false
+    return effects.length > 0
+  }
+
+  caughtUp(peerId: string): void {
+    this.#of(peerId).isCaughtUp = true
+  }
+
+  /** What the node said of itself: kept, so that an absent node is still known for what it can do. */
+  learn(peerId: string, said: { readonly capacity: Capacity; readonly card?: NodeCard | undefined }): void {
+    const kept = this.#of(peerId)
+    const card = said.card ?? kept.record?.card
+    if (card === undefined) return
+    const record: NodeRecord = { peerId, card, capacity: said.capacity, seenAtMs: this.#parts.clock.wallMs() }
+    const isNews = said.card !== undefined && JSON.stringify(said.card) !== JSON.stringify(kept.record?.card)
+    kept.record = record
+    if (isNews) void this.#parts.engine.transact((tx) => tx.put(keys.node(peerId), encodeRecord(record)))
+  }
+
+  #isReady(peerId: string): boolean {
+    const kept = this.#of(peerId)
+    return mayPlace(kept.contact) && kept.isCaughtUp && !this.#isQuiet(peerId)
+  }
+
+  #isQuiet(peerId: string): boolean {
+    const heardAtMs = this.#parts.lastHeardAtMs(peerId)
+    return heardAtMs === undefined || this.#parts.clock.nowMs() - heardAtMs > limits.unverifiableAfterMs
+  }
+
+  #view(peerId: string, known: { member: MemberFacts; peer: PeerFacts | undefined }): Node {
+    const { contact, record } = this.#of(peerId)
+    return {
+      peerId,
+      name: known.member.name,
+      member: known.member,
+      contact,
+      ...(record === undefined ? {} : { record }),
+      ...(known.peer === undefined ? {} : { peer: known.peer }),
+    }
+  }
+
+  #of(peerId: string): Kept {
+    const known = this.#kept.get(peerId)
+    if (known !== undefined) return known
+    const isOwed = this.#parts.hasWorkOn(peerId)
+    const fresh: Kept = { contact: noContact(this.#parts.clock.nowMs(), { isOwed }), isCaughtUp: false }
+    this.#kept.set(peerId, fresh)
+    return fresh
+  }
+}
+
+/** A node that went away and is not called offline yet. */
+function isFading(contact: Contact): boolean {
+  return !contact.isAttached && contact.state === 'online'
+}

@@ -1,0 +1,160 @@
+import { type Decline, giveUp, place, type Wish } from '../core/placement.ts'
+import { type Agent, currentTask } from '../core/task-record.ts'
+import type { Clock, Timer } from '../ports/clock.ts'
+import type { Engine, Transaction } from '../runtime/engine.ts'
+import type { Agents } from './agents.ts'
+import type { Nodes } from './nodes.ts'
+
+export interface PlacingParts {
+  readonly engine: Engine
+  readonly clock: Clock
+  readonly agents: Agents
+  readonly nodes: Nodes
+  readonly probe: (peerIds: readonly string[]) => Promise<void>
+  readonly randomId: (prefix: string) => string
+}
+
+/** How long a node that declined for the moment is left alone by that task: doubles with each decline. Milliseconds. */
+const restMs = { first: 1_000, cap: 10_000 } as const
+
+interface Rest {
+  readonly untilMs: number
+  readonly spanMs: number
+}
+
+/** Finds places for the tasks that wait, whenever something changed that may let one in. */
+export class Placing {
+  readonly #parts: PlacingParts
+  /** By task: when it has waited long enough, in awake time. After a restart the whole time is granted again (rule 29). */
+  readonly #deadlines = new Map<string, number>()
+  readonly #rests = new Map<string, Map<string, Rest>>()
+  #timer: Timer | undefined
+  #isRunning = false
+  #isWanted = false
+  #isClosed = false
+
+  constructor(parts: PlacingParts) {
+    this.#parts = parts
+  }
+
+  /** Looks for places soon. Quiet links are probed first: nothing is placed where nobody answers. */
+  trigger(): void {
+    this.#isWanted = true
+    if (!this.#isRunning && !this.#isClosed) void this.#work()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#timer?.cancel()
+  }
+
+  /** Probes the links over which nothing was heard for a while. */
+  freshen(): Promise<void> {
+    return this.#parts.probe(this.#parts.nodes.quiet())
+  }
+
+  /** Places what can be placed, and ends what waited long enough, in this transaction. */
+  run(tx: Transaction): void {
+    const { agents, clock } = this.#parts
+    const nowMs = clock.nowMs()
+    for (const agent of agents.queued()) this.#placeOne(tx, agent, nowMs)
+    this.#forgetDone()
+    tx.afterDurable(() => this.#schedule())
+  }
+
+  async #work(): Promise<void> {
+    this.#isRunning = true
+    try {
+      while (this.#isWanted && !this.#isClosed) {
+        this.#isWanted = false
+        if (this.#parts.agents.queued().length === 0) continue
+        await this.freshen()
+        await this.#parts.engine.transact((tx) => this.run(tx))
+      }
+    } catch {
+      // The engine has failed, and whoever runs the hub has been told.
+    } finally {
+      this.#isRunning = false
+    }
+  }
+
+  #placeOne(tx: Transaction, agent: Agent, nowMs: number): void {
+    const { agents, nodes, randomId } = this.#parts
+    const task = currentTask(agent)
+    const deadlineMs = this.#deadlines.get(task.taskId) ?? nowMs + task.timeoutMs
+    this.#deadlines.set(task.taskId, deadlineMs)
+    const wish = this.#wish(agent, nowMs)
+    const views = nodes.views()
+    const found = place(wish, views)
+    const isLate = nowMs > deadlineMs || (nowMs === deadlineMs && task.declines.length > 0)
+    if (found.type === 'place' && !isLate) {
+      const { peerId, name } = found
+      this.#restAfter(task.taskId, peerId, nowMs)
+      agents.apply(tx, agent.agentId, { type: 'placed', attemptId: randomId('att_'), peerId, machine: name })
+    } else if (found.type === 'reject') {
+      this.#reject(tx, agent, found)
+    } else if (nowMs >= deadlineMs) {
+      this.#reject(tx, agent, giveUp(wish, views))
+    }
+  }
+
+  #reject(tx: Transaction, agent: Agent, { reason, declines }: ReturnType<typeof giveUp>): void {
+    this.#parts.agents.apply(tx, agent.agentId, { type: 'unplaced', reason, declines: declines.map(bounded) })
+  }
+
+  #wish(agent: Agent, nowMs: number): Wish {
+    const task = currentTask(agent)
+    const rests = [...(this.#rests.get(task.taskId) ?? [])]
+    const resting = new Set(rests.filter(([, rest]) => rest.untilMs > nowMs).map(([peerId]) => peerId))
+    return { ...wishOf(agent), declines: task.declines, resting }
+  }
+
+  /** Should the node decline, it is not asked again at once. */
+  #restAfter(taskId: string, peerId: string, nowMs: number): void {
+    const rests = this.#rests.get(taskId) ?? new Map<string, Rest>()
+    const spanMs = Math.min(restMs.cap, (rests.get(peerId)?.spanMs ?? restMs.first / 2) * 2)
+    rests.set(peerId, { untilMs: nowMs + spanMs, spanMs })
+    this.#rests.set(taskId, rests)
+  }
+
+  #forgetDone(): void {
+    const { agents } = this.#parts
+    const open = new Set(agents.active().map((agent) => currentTask(agent).taskId))
+    for (const taskId of this.#deadlines.keys()) if (!open.has(taskId)) this.#deadlines.delete(taskId)
+    for (const taskId of this.#rests.keys()) if (!open.has(taskId)) this.#rests.delete(taskId)
+  }
+
+  /** Wakes at the next moment at which time alone changes something. */
+  #schedule(): void {
+    this.#timer?.cancel()
+    if (this.#isClosed) return
+    const { agents, clock } = this.#parts
+    const nowMs = clock.nowMs()
+    const moments = agents
+      .queued()
+      .map((agent) => currentTask(agent).taskId)
+      .flatMap((taskId) => [
+        this.#deadlines.get(taskId) ?? nowMs,
+        ...[...(this.#rests.get(taskId)?.values() ?? [])].map((rest) => rest.untilMs).filter((atMs) => atMs > nowMs),
+      ])
+    if (moments.length === 0) return
+    const delayMs = Math.max(0, Math.min(...moments) - nowMs)
+    this.#timer = clock.after(delayMs, () => this.trigger())
+  }
+}
+
+/** Where an agent's next turn may run: a continuation only where its session and workspace are. */
+export function wishOf(agent: Agent): Pick<Wish, 'filters' | 'boundTo'> {
+  const isContinuation = agent.sessionId !== undefined && currentTask(agent).turn > 1
+  if (isContinuation && agent.home !== undefined) {
+    const { dir } = agent.filters
+    const filters = { machine: agent.home.machine, labels: {}, requires: [], ...(dir === undefined ? {} : { dir }) }
+    return { filters, boundTo: agent.home.peerId }
+  }
+  return { filters: agent.filters, ...(agent.boundTo === undefined ? {} : { boundTo: agent.boundTo }) }
+}
+
+/** A node's words in a result, bounded. */
+function bounded(decline: Decline): Decline {
+  return { ...decline, message: decline.message.slice(0, 500) }
+}

@@ -1,0 +1,247 @@
+import type { OpenEntry } from '../core/inbox-state.ts'
+import type { Contact } from '../core/lease.ts'
+import type { Reason, Usage } from '../core/model.ts'
+import { freeSlots, matching, type NodeView, type Wish } from '../core/placement.ts'
+import {
+  type Agent,
+  agentStateOf,
+  currentTask,
+  isActive,
+  liveAttempt,
+  type Task,
+  usageOf,
+} from '../core/task-record.ts'
+import type { Node } from './nodes.ts'
+import type { ResultRecord, SpawnRecord } from './records.ts'
+import type { HubWorld } from './world.ts'
+
+/** A JSON object of the public interface. Keys whose value is undefined are absent in its text. */
+export type Document = Readonly<Record<string, unknown>>
+
+export function timeOf(atMs: number): string {
+  return new Date(atMs).toISOString()
+}
+
+export function usageDocument(usage: Usage): Document {
+  return {
+    input_tokens: usage.inputTokens,
+    output_tokens: usage.outputTokens,
+    cost_usd: usage.costUsd,
+    duration_ms: usage.durationMs,
+  }
+}
+
+/** Denied tool calls that a reply shows, and how much of each input; `get_result` has them all. */
+const deniedShown = { count: 8, inputBytes: 256 } as const
+
+/** A result's document but for its text. `isWhole`: with everything, however long. */
+export function resultDocument(
+  record: ResultRecord,
+  options: { readonly receiptId: string | undefined; readonly isWhole: boolean },
+): Document {
+  const details = detailsDocument(record, options.isWhole)
+  return {
+    delivery_id: record.deliveryId,
+    agent_id: record.agentId,
+    task_id: record.taskId,
+    attempt: record.attempt,
+    turn: record.turn,
+    outcome: record.outcome,
+    reason: record.reason,
+    hint: record.hint,
+    details: Object.keys(details).length === 0 ? undefined : details,
+    machine: record.machine,
+    artifacts: [],
+    usage: usageDocument(record.usage),
+    messages:
+      record.messages.length === 0
+        ? undefined
+        : record.messages.map(({ messageId, state }) => ({ message_id: messageId, state })),
+    receipt_id: options.receiptId,
+    late: record.isLate ? true : undefined,
+    superseded: record.isSuperseded ? true : undefined,
+  }
+}
+
+function detailsDocument(record: ResultRecord, isWhole: boolean): Document {
+  const { denied } = record
+  const shown = isWhole ? denied : denied.slice(0, deniedShown.count)
+  const cut = (input: string): string => (isWhole ? input : input.slice(0, deniedShown.inputBytes))
+  return {
+    ...record.details,
+    ...(record.ground === undefined ? {} : { ground: record.ground }),
+    ...(denied.length === 0 ? {} : { denied: shown.map(({ tool, input }) => ({ tool, input: cut(input) })) }),
+    ...(shown.length === denied.length ? {} : { denied_count: denied.length }),
+    ...(record.declines.length === 0
+      ? {}
+      : { declines: record.declines.map(({ machine, reason, message }) => ({ machine, reason, message })) }),
+  }
+}
+
+export function spawnDocument(record: SpawnRecord): Document {
+  return {
+    delivery_id: record.deliveryId,
+    kind: 'spawn',
+    agent_id: record.agentId,
+    state: record.state,
+    machine: record.machine,
+    at: timeOf(record.atMs),
+  }
+}
+
+export function unconfirmedDocument(entry: OpenEntry): Document {
+  return { delivery_id: entry.deliveryId, kind: entry.kind, agent_id: entry.agentId }
+}
+
+type LivenessState = 'live' | 'unverifiable' | 'exited'
+
+/** What is known of an agent's process, since when, and from what. */
+export function livenessDocument(world: HubWorld, agent: Agent): Document {
+  const { state, sinceMs, evidence } = liveness(world, agent)
+  return { state, since: timeOf(sinceMs), evidence }
+}
+
+function liveness(world: HubWorld, agent: Agent): { state: LivenessState; sinceMs: number; evidence: string } {
+  const task = currentTask(agent)
+  const attempt = liveAttempt(agent)
+  if (attempt !== undefined) {
+    const contact = world.nodes.contactOf(attempt.peerId)
+    const sinceMs = wallOf(world, contact)
+    if (contact.state !== 'online') {
+      return { state: 'unverifiable', sinceMs, evidence: `${attempt.machine} does not answer` }
+    }
+    if (attempt.phase === 'offered') {
+      return {
+        state: 'unverifiable',
+        sinceMs: task.times.execute ?? sinceMs,
+        evidence: `${attempt.machine} was asked to start it`,
+      }
+    }
+    return {
+      state: 'live',
+      sinceMs: task.times.progress ?? sinceMs,
+      evidence: `${attempt.machine} answers and says so`,
+    }
+  }
+  return endedLiveness(agent, task)
+}
+
+function endedLiveness(agent: Agent, task: Task): { state: LivenessState; sinceMs: number; evidence: string } {
+  const end = task.lateEnd ?? task.end
+  if (end === undefined)
+    return { state: 'exited', sinceMs: task.times.quote ?? agent.startedAtMs, evidence: 'no process was started yet' }
+  if (end.proof !== undefined) return { state: 'exited', sinceMs: end.atMs, evidence: end.proof }
+  const isSilent = end.outcome === 'node_lost' && task.attempts.at(-1)?.phase === 'lost'
+  return isSilent
+    ? { state: 'unverifiable', sinceMs: end.atMs, evidence: 'its machine was lost' }
+    : { state: 'exited', sinceMs: end.atMs, evidence: `the turn ended: ${end.outcome}` }
+}
+
+/** When the present state of a contact began, as a label. */
+function wallOf({ clock }: HubWorld, contact: Contact): number {
+  return clock.wallMs() - Math.max(0, clock.nowMs() - contact.sinceMs)
+}
+
+export function agentDocument(world: HubWorld, agent: Agent): Document {
+  const task = currentTask(agent)
+  const activity = world.agents.activityOf(agent.agentId)
+  const end = task.lateEnd ?? task.end
+  const open = world.mailbox.undelivered.filter((entry) => entry.agentId === agent.agentId)
+  const lastAtMs = Math.max(activity?.atMs ?? 0, ...Object.values(task.times))
+  return {
+    agent_id: agent.agentId,
+    title: agent.title,
+    state: agentStateOf(agent),
+    outcome: end?.outcome,
+    liveness: livenessDocument(world, agent),
+    machine: agent.home?.machine ?? agent.filters.machine,
+    progress:
+      activity?.note === undefined || !isActive(agent) ? undefined : { note: activity.note, at: timeOf(activity.atMs) },
+    last_activity_at: timeOf(lastAtMs),
+    started_at: timeOf(agent.startedAtMs),
+    turns: agent.tasks.length,
+    usage: usageDocument(usageOf(agent)),
+    pending: { requests: 0, messages: openMessages(agent), undelivered: open.length },
+  }
+}
+
+/** Messages on their way whose fate is not known yet. */
+function openMessages(agent: Agent): number {
+  const open = new Set(['waiting', 'sent', 'accepted'])
+  return agent.tasks.flatMap((task) => task.steers).filter((steer) => !steer.isReported && open.has(steer.state)).length
+}
+
+/** An agent in `still_running`. */
+export function runningDocument(world: HubWorld, agent: Agent): Document {
+  return {
+    agent_id: agent.agentId,
+    state: agentStateOf(agent),
+    machine: agent.home?.machine,
+    liveness: livenessDocument(world, agent),
+  }
+}
+
+export function nodeDocument(node: Node, view: NodeView): Document {
+  const card = node.record?.card
+  const lastSeenMs = Math.max(node.record?.seenAtMs ?? 0, node.member?.lastSeenAtMs ?? 0)
+  const unavailable: { reason: Reason; message: string } | undefined = card?.unavailable
+  return {
+    name: node.name,
+    peer_id: node.peerId,
+    state: view.state,
+    description: card?.description ?? '',
+    labels: card?.labels ?? {},
+    capabilities: card?.capabilities ?? [],
+    offers: card?.offers ?? [],
+    max_agents: card?.maxAgents ?? 0,
+    running: view.capacity?.running ?? 0,
+    free_slots: view.state === 'online' ? freeSlots(view) : 0,
+    allows: {
+      all_tools: card?.allows.allTools ?? false,
+      monitors: card?.allows.monitors ?? false,
+      repos: card?.allows.repos ?? [],
+    },
+    unavailable,
+    path: node.peer?.path,
+    rtt_ms: node.peer?.rttMs,
+    version: card?.version ?? node.peer?.softwareVersion ?? '',
+    claude_version: card?.claudeVersion,
+    os: card?.os ?? '',
+    arch: card?.arch ?? '',
+    last_seen_at: lastSeenMs === 0 ? undefined : timeOf(lastSeenMs),
+    membership_expires_at: node.member === undefined ? undefined : timeOf(node.member.expiresAtMs),
+  }
+}
+
+/** Nodes that `facts` names; the rest is counted in its note. */
+const matchingShown = 20
+
+export function factsDocument(
+  world: HubWorld,
+  options: {
+    readonly wish?: Pick<Wish, 'filters' | 'boundTo'>
+    readonly undelivered?: number
+    readonly note?: string | undefined
+  } = {},
+): Document {
+  const views = world.nodes.views()
+  const online = views.filter((view) => view.state === 'online')
+  const active = world.agents.active()
+  const matches = options.wish === undefined ? views : matching(options.wish, views)
+  const more = matches.length > matchingShown ? `${matches.length - matchingShown} more nodes match.` : undefined
+  const note = [options.note, more].filter((part) => part !== undefined).join(' ')
+  return {
+    undelivered: options.undelivered ?? world.mailbox.undelivered.length,
+    free_slots: online.reduce((sum, view) => sum + freeSlots(view), 0),
+    nodes_online: online.length,
+    nodes_unverifiable: views.filter((view) => view.state === 'unverifiable').length,
+    agents_running: active.filter((agent) => liveAttempt(agent) !== undefined).length,
+    queued: active.filter((agent) => liveAttempt(agent) === undefined).length,
+    matching_nodes: matches.slice(0, matchingShown).map((view) => ({
+      name: view.name,
+      state: view.state,
+      free_slots: view.state === 'online' ? freeSlots(view) : 0,
+    })),
+    note: note === '' ? undefined : note,
+  }
+}

@@ -1,0 +1,85 @@
+import { keyNumber } from '../core/key-order.ts'
+import type { AgentState, Capacity, NodeCard } from '../core/model.ts'
+import { decodeRecord } from '../core/record-json.ts'
+import type { ResultEntry } from '../core/task-record.ts'
+import type { Store } from '../ports/store.ts'
+
+/** The keys of a hub's store. @see src/store/keyspace.ts for what ends each */
+export const keys = {
+  agent: (agentId: string) => `hub/agent/${agentId}`,
+  brief: (taskId: string) => `hub/brief/${taskId}`,
+  message: (messageId: string) => `hub/message/${messageId}`,
+  entry: (deliveryId: number) => `hub/entry/${keyNumber(deliveryId)}`,
+  text: (deliveryId: number) => `hub/text/${keyNumber(deliveryId)}`,
+  open: (deliveryId: number) => `hub/open/${keyNumber(deliveryId)}`,
+  offer: (offerId: string) => `hub/offer/${offerId}`,
+  answer: (tool: string, keyHash: string) => `hub/answer/${tool}/${keyHash}`,
+  event: (agentId: string, seq: number) => `hub/event/${agentId}/${keyNumber(seq)}`,
+  receipt: (taskId: string) => `hub/receipt/${taskId}`,
+  node: (peerId: string) => `hub/node/${peerId}`,
+  epoch: 'hub/counter/epoch',
+  deliveries: 'hub/counter/deliveries',
+} as const
+
+export const prefixes = {
+  agent: 'hub/agent/',
+  message: 'hub/message/',
+  open: 'hub/open/',
+  offer: 'hub/offer/',
+  answer: 'hub/answer/',
+  node: 'hub/node/',
+  events: (agentId: string) => `hub/event/${agentId}/`,
+} as const
+
+/** A result in the inbox, whose text lies beside it: written once. */
+export type ResultRecord = { readonly kind: 'result'; readonly textBytes: number } & Omit<ResultEntry, 'text'>
+
+/** A spawn's reply in the inbox: written once. */
+export interface SpawnRecord {
+  readonly kind: 'spawn'
+  readonly deliveryId: number
+  readonly agentId: string
+  readonly state: AgentState
+  readonly machine?: string
+  readonly atMs: number
+}
+
+export type EntryRecord = ResultRecord | SpawnRecord
+
+/** What a call was answered, so that its repeat is answered alike (rule 3). */
+export interface AnswerRecord {
+  readonly digest: string
+  /** The exact bytes; absent while the effect has happened and its answer is not known yet. */
+  readonly body?: string
+  /** The reply in the inbox, where it is one. */
+  readonly offerId?: string
+  /** Ids that the effect made: what a repeat goes on from when there is no answer yet. */
+  readonly made: Readonly<Record<string, string>>
+  readonly atMs: number
+}
+
+/** A message whose fate is open, with its text. */
+export interface MessageRecord {
+  readonly messageId: string
+  readonly agentId: string
+  readonly text: string
+}
+
+/** A node as it was last seen. */
+export interface NodeRecord {
+  readonly peerId: string
+  readonly card: NodeCard
+  readonly capacity: Capacity
+  readonly seenAtMs: number
+}
+
+export async function readRecord<T>(store: Store, key: string): Promise<T | undefined> {
+  const bytes = await store.get(key)
+  return bytes === undefined ? undefined : decodeRecord<T>(bytes)
+}
+
+export async function readAll<T>(store: Store, prefix: string): Promise<readonly T[]> {
+  const found: T[] = []
+  for await (const { value } of store.scan(prefix)) found.push(decodeRecord<T>(value))
+  return found
+}

@@ -1,0 +1,120 @@
+import type { SpawnInput } from '../control/schema/tool-inputs.ts'
+import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import { matching, nearestNames } from '../core/placement.ts'
+import { type Agent, agentStateOf, liveAttempt, type TurnSettings } from '../core/task-record.ts'
+import { newTask } from '../core/task-step.ts'
+import type { ToolCall } from '../ports/hub-api.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import type { KeySlot } from './keys.ts'
+import { wishOf } from './placing.ts'
+import { factsDocument } from './present.ts'
+import type { HubWorld } from './world.ts'
+
+/**
+ * `spawn_agent`: takes the agent in, looks for a place, and answers with what became of it. All of that is one batch, with
+ * the reply as an entry of the inbox.
+ *
+ * @throws {NfltrError} `invalid_argument` for a machine that is no member
+ */
+export async function spawnAgent(world: HubWorld, call: ToolCall, args: SpawnInput, slot: KeySlot): Promise<string> {
+  const boundTo = args.machine === undefined ? undefined : memberNamed(world, args.machine)
+  if (args.timeout_ms === 0) await world.settledStart()
+  await world.placing.freshen()
+  return await world.engine.transact((tx) => {
+    const agent = newAgent(world, args, boundTo)
+    world.agents.create(tx, agent, args.brief)
+    world.placing.run(tx)
+    return answer(world, tx, { call, slot, agent: world.agents.get(agent.agentId) ?? agent })
+  })
+}
+
+function answer(
+  world: HubWorld,
+  tx: Transaction,
+  { call, slot, agent }: { call: ToolCall; slot: KeySlot; agent: Agent },
+): string {
+  const machine = liveAttempt(agent)?.machine
+  const placed = machine === undefined ? {} : { machine }
+  const deliveryId = world.mailbox.nextDeliveryId
+  const state = agentStateOf(agent)
+  const { agentId } = agent
+  world.mailbox.deliverSpawn(tx, { kind: 'spawn', deliveryId, agentId, state, ...placed, atMs: world.clock.wallMs() })
+  world.mailbox.step(tx, {
+    type: 'offered',
+    offerId: slot.offerId,
+    answerKey: slot.answerKey,
+    sessionKey: call.sessionKey,
+    isOfHolder: world.isHolder(call.sessionKey),
+    entries: [deliveryId],
+    names: [],
+  })
+  const note = state === 'queued' ? waitingNote(world, agent) : undefined
+  const facts = factsDocument(world, { wish: wishOf(agent), note })
+  const body = JSON.stringify({ delivery_id: deliveryId, agent_id: agentId, state, ...placed, facts })
+  slot.record(tx, { body, made: { agentId }, isOffer: true })
+  return body
+}
+
+function waitingNote(world: HubWorld, agent: Agent): string {
+  const matches = matching(wishOf(agent), world.nodes.views())
+  if (matches.length === 0) return 'No machine of the mesh matches yet; the agent waits for one within timeout_ms.'
+  if (matches.every((node) => node.state !== 'online'))
+    return 'Every matching machine is away; the agent waits for one within timeout_ms.'
+  return 'No matching machine has a free slot now; the agent waits for one within timeout_ms.'
+}
+
+function newAgent(world: HubWorld, args: SpawnInput, boundTo: string | undefined): Agent {
+  const atMs = world.clock.wallMs()
+  const task = newTask({
+    taskId: world.randomId('tsk_'),
+    turn: 1,
+    textHash: world.facts.sha256(args.brief),
+    timeoutMs: args.timeout_ms ?? limits.spawnWaitMs,
+    atMs,
+  })
+  return {
+    agentId: world.randomId('agt_'),
+    no: (world.agents.all().at(-1)?.no ?? 0) + 1,
+    ...(args.title === undefined ? {} : { title: args.title }),
+    filters: {
+      ...(args.machine === undefined ? {} : { machine: args.machine }),
+      labels: args.labels ?? {},
+      requires: args.requires ?? [],
+      ...(args.dir === undefined ? {} : { dir: args.dir }),
+    },
+    ...(boundTo === undefined ? {} : { boundTo }),
+    lostAfterMs: args.lost_after_ms ?? limits.lostAfterMs,
+    settings: settingsOf(args),
+    startedAtMs: atMs,
+    tasks: [task],
+  }
+}
+
+function settingsOf(args: SpawnInput): TurnSettings {
+  return {
+    ...(args.model === undefined ? {} : { model: args.model }),
+    ...(args.effort === undefined ? {} : { effort: args.effort }),
+    ...(args.max_budget_usd === undefined ? {} : { maxBudgetUsd: args.max_budget_usd }),
+    ...(args.max_turns === undefined ? {} : { maxTurns: args.max_turns }),
+    ...(args.deadline_ms === undefined ? {} : { deadlineMs: args.deadline_ms }),
+  }
+}
+
+/** The machine that a name means now: it is bound for good, whoever is called so later (rule 14). */
+function memberNamed(world: HubWorld, name: string): string {
+  const nodes = world.nodes.all()
+  const node = nodes.find((candidate) => candidate.name === name)
+  if (node !== undefined) return node.peerId
+  const nearest = nearestNames(
+    name,
+    nodes.map((candidate) => candidate.name),
+  )
+  throw new NfltrError('invalid_argument', `No machine named ${name} is a node of this mesh.`, {
+    hint:
+      nearest.length === 0
+        ? 'No machine has joined yet: nfltr mesh invite makes an invite.'
+        : `Did you mean ${nearest.join(', ')}?`,
+    details: { argument: 'machine', nearest },
+  })
+}

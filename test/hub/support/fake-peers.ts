@@ -1,0 +1,116 @@
+import { NfltrError } from '../../../src/core/errors.ts'
+import type { Clock } from '../../../src/ports/clock.ts'
+import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../../../src/ports/peers.ts'
+import { hubFacts, type MemoryLinkPair, memoryLinkPair } from '../../contracts/memory-link.ts'
+import type { ScriptedNode } from './scripted-node.ts'
+
+/** The mesh as one hub process sees it: a roster, and links that the test makes and cuts. */
+export class FakePeers implements Peers {
+  readonly self: PeerFacts = hubFacts
+  readonly #clock: Clock
+  readonly #roster: Map<string, MemberFacts>
+  readonly #nodes = new Map<string, ScriptedNode>()
+  readonly #links = new Map<string, MemoryLinkPair>()
+  readonly #listeners = new Set<PeerListener>()
+  readonly #memberListeners = new Set<() => void>()
+  readonly wanted = new Set<string>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#roster = new Map([['hub-machine', member('hub-machine', 'laptop', ['hub', 'owner'])]])
+  }
+
+  /** A machine joins the mesh; it is not connected yet. */
+  join(node: ScriptedNode): void {
+    this.#roster.set(node.peerId, member(node.peerId, node.name, ['node']))
+    for (const listener of this.#memberListeners) listener()
+  }
+
+  /** A member that is never connected. */
+  addMember(facts: MemberFacts): void {
+    this.#roster.set(facts.machinePeerId, facts)
+    for (const listener of this.#memberListeners) listener()
+  }
+
+  connect(node: ScriptedNode): void {
+    if (!this.#roster.has(node.peerId)) this.join(node)
+    this.#nodes.set(node.peerId, node)
+    for (const listener of this.#listeners) listener.up(factsOf(node))
+  }
+
+  disconnect(node: ScriptedNode): void {
+    this.#nodes.delete(node.peerId)
+    this.#links.get(node.peerId)?.cut()
+    for (const listener of this.#listeners) listener.down(factsOf(node))
+  }
+
+  /** From now on nothing passes in either direction, and neither side is told. */
+  silence(node: ScriptedNode): void {
+    this.#links.get(node.peerId)?.silence()
+  }
+
+  /** The hub's process is gone: its links break. */
+  die(): void {
+    this.#listeners.clear()
+    this.#memberListeners.clear()
+    this.#nodes.clear()
+    for (const pair of this.#links.values()) pair.cut()
+  }
+
+  connected(): readonly PeerFacts[] {
+    return [...this.#nodes.values()].map(factsOf)
+  }
+
+  watch(listener: PeerListener): Unsubscribe {
+    this.#listeners.add(listener)
+    for (const peer of this.connected()) listener.up(peer)
+    return () => this.#listeners.delete(listener)
+  }
+
+  members(): readonly MemberFacts[] {
+    return [...this.#roster.values()]
+  }
+
+  watchMembers(listener: () => void): Unsubscribe {
+    this.#memberListeners.add(listener)
+    return () => this.#memberListeners.delete(listener)
+  }
+
+  async openSession(peerId: string): Promise<Link> {
+    const node = this.#nodes.get(peerId)
+    if (node === undefined) throw new NfltrError('link_down', `${peerId} is not connected.`)
+    const pair = memoryLinkPair({ clock: this.#clock, hub: hubFacts, node: factsOf(node) })
+    this.#links.set(peerId, pair)
+    node.accept(pair.node).catch(() => undefined)
+    return pair.hub
+  }
+
+  serveSessions(): void {
+    throw new Error('only a node serves sessions')
+  }
+
+  want(machinePeerId: string): void {
+    this.wanted.add(machinePeerId)
+  }
+
+  async probe(): Promise<number> {
+    return 1
+  }
+}
+
+function member(machinePeerId: string, name: string, roles: MemberFacts['roles']): MemberFacts {
+  return { machinePeerId, name, roles, addresses: [], issuedAtMs: 0, expiresAtMs: 2_000_000_000_000 }
+}
+
+function factsOf(node: ScriptedNode): PeerFacts {
+  return {
+    peerId: node.peerId,
+    machinePeerId: node.peerId,
+    name: node.name,
+    kind: 'node',
+    roles: ['node'],
+    softwareVersion: '0.1.0',
+    path: 'lan',
+    ...(node.highestEpochSeen === undefined ? {} : { highestEpochSeen: node.highestEpochSeen }),
+  }
+}
