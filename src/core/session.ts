@@ -111,14 +111,14 @@ function partIn(
   limits: LaneLimits,
 ): LaneStep {
   const cost = event.bytes + partOverheadBytes
-  const { expected } = link
+  const expected = expectedFor(state, link, event)
+  if (event.no < expected.no || (event.no === expected.no && event.index < expected.index)) {
+    // Sent once and here twice, so it takes no part in the account of credit.
+    return { state, effects: [{ type: 'duplicate', no: event.no }] }
+  }
   if (cost > link.windowBytes) return fault(state, 'credit_exceeded')
   if (event.bytes === 0) return fault(state, 'empty_part')
   const windowBytes = link.windowBytes - cost
-  if (event.no < expected.no || (event.no === expected.no && event.index < expected.index)) {
-    const seen = { ...link, windowBytes, owedBytes: link.owedBytes + cost }
-    return grant({ ...state, link: seen }, seen, limits, [{ type: 'duplicate', no: event.no }])
-  }
   if (event.no > expected.no || event.index > expected.index) return fault(state, 'gap')
   const bytes = expected.bytes + event.bytes
   if (bytes > limits.messageMaxBytes) return fault(state, 'message_too_large')
@@ -149,6 +149,15 @@ function partIn(
   return { state: { ...state, link: complete }, effects }
 }
 
+/**
+ * Where this part should fit. A sender goes past what was acknowledged to it meanwhile: messages that were applied over
+ * an earlier link, but were not yet on disk when this one opened.
+ */
+function expectedFor(state: LaneState, link: LaneLink, event: LaneEvent & { type: 'part_in' }): LaneLink['expected'] {
+  const goesPast = event.no > link.expected.no && event.no <= state.receivedDurable + 1 && event.index === 0
+  return goesPast ? { no: event.no, index: 0, bytes: 0 } : link.expected
+}
+
 function partOut(state: LaneState, link: LaneLink, event: LaneEvent & { type: 'part_out' }): LaneStep {
   const { next } = link
   const after = event.isLast
@@ -159,10 +168,14 @@ function partOut(state: LaneState, link: LaneLink, event: LaneEvent & { type: 'p
 }
 
 function ack(state: LaneState, link: LaneLink, event: LaneEvent & { type: 'ack' }): LaneStep {
-  if (event.received >= link.next.no) return fault(state, 'ack_of_unsent')
+  if (event.received > state.sentDurable) return fault(state, 'ack_of_unsent')
   if (event.received <= state.acked) return same(state)
-  const next = { ...state, acked: event.received, ackedHash: event.hashAtReceived ?? state.ackedHash }
-  return { state: next, effects: [{ type: 'forget', from: state.acked + 1, to: event.received }] }
+  const next = event.received < link.next.no ? link.next : { no: event.received + 1, index: 0, offset: 0 }
+  const acked = { acked: event.received, ackedHash: event.hashAtReceived ?? state.ackedHash }
+  return {
+    state: { ...state, ...acked, link: { ...link, next } },
+    effects: [{ type: 'forget', from: state.acked + 1, to: event.received }, { type: 'pump' }],
+  }
 }
 
 function startApplying(link: LaneLink): LaneLink {

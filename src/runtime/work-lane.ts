@@ -185,7 +185,9 @@ export class WorkLane {
     if (no === undefined) return undefined
     if (this.#outgoing?.no !== no) {
       const outgoing = await this.outbox.outgoing(no)
-      if (outgoing === undefined || this.#carrier !== carrier) return undefined
+      // While the body was read, an acknowledgement may have gone past it, or the link may have ended.
+      if (nextMessage(this.#state) !== no || this.#carrier !== carrier) return this.nextPart(carrier)
+      if (outgoing === undefined) return undefined
       this.#outgoing = this.#fitting(outgoing)
     }
     const { body, hash, isReplaced } = this.#outgoing
