@@ -1,5 +1,5 @@
 /**
- * Folders that agents work in. Implementations: `node/workspaces` on real folders, and the simulator's.
+ * Folders that agents work in. Implementations: `platform/agent-folders` on real folders, and the simulator's.
  *
  * An agent has a workspace (an empty folder of its own, or one below an offer of the machine's owner), a private folder for
  * its program's configuration and history, and a temporary folder per attempt. The first two live as long as the agent.

@@ -79,13 +79,17 @@ export class World {
     })
     this.#store = store
     let seed = 1
+    const nextByte = (): number => {
+      seed = (seed * 16807) % 2147483647
+      return seed & 255
+    }
     const ports: NodePorts = {
       engine: new Engine(store),
       store,
       clock: gate.clock(this.clock),
       random: {
         next: () => 0.5,
-        bytes: (count) => Uint8Array.from({ length: count }, () => (seed = (seed * 16807) % 2147483647) & 255),
+        bytes: (count) => Uint8Array.from({ length: count }, nextByte),
       },
       peers: this.#peers(),
       keepers: gate.keepers(this.machine.keepers()),

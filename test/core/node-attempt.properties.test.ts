@@ -1,0 +1,231 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { step } from '../../src/core/node-attempt.ts'
+import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from '../../src/core/node-attempt-state.ts'
+import { isOpen } from '../../src/core/node-attempt-step.ts'
+import { claimEvent, completed, events, ref } from './node-attempt-events.ts'
+
+const decline = { reason: 'declined', message: 'full', isPermanent: false } as const
+const epoch = fc.integer({ min: 1, max: 3 })
+const messageId = fc.constantFrom('m1', 'm2', 'm3')
+
+/** Any event, in any order, as often as it likes. */
+const anyEvent: fc.Arbitrary<NodeAttemptEvent> = fc.oneof(
+  fc
+    .record({
+      commandId: fc.constantFrom('c1', 'c2'),
+      epoch,
+      isDeclined: fc.boolean(),
+      fence: fc.integer({ min: 0, max: 3 }),
+    })
+    .map(({ commandId, epoch: at, isDeclined, fence }) =>
+      claimEvent({ decline: isDeclined ? decline : undefined, fence }, { commandId, ref: ref(at) }),
+    ),
+  fc.constantFrom<NodeAttemptEvent>(
+    events.prepared,
+    events.launched,
+    events.ended,
+    events.receipt,
+    events.resumed(),
+    events.resumed('m1'),
+    { type: 'not_prepared', decline, atMs: 1 },
+    { type: 'session_ready', sessionId: 's' },
+    { ...events.ended, result: { ...completed, outcome: 'failed', reason: 'crashed' }, keeperGone: 'gone' },
+    { type: 'removed', atMs: 1 },
+  ),
+  epoch.map((at): NodeAttemptEvent => ({ type: 'fence', epoch: at })),
+  fc
+    .record({ epoch, messageId, isLive: fc.boolean() })
+    .map(({ epoch: at, messageId: id, isLive }): NodeAttemptEvent => {
+      const message = { ...events.steer.message, ref: ref(at), messageId: id }
+      return { type: 'steer', message, isLive }
+    }),
+  fc
+    .record({ epoch, isLive: fc.boolean(), commandId: fc.constantFrom('s1', 's2') })
+    .map(({ epoch: at, isLive, commandId }): NodeAttemptEvent => {
+      const message = { ...events.stop.message, ref: ref(at), commandId }
+      return { type: 'stop', message, isLive, atMs: 1 }
+    }),
+  epoch.map((at): NodeAttemptEvent => ({ type: 'collected', message: { ...events.collected.message, ref: ref(at) } })),
+  fc
+    .record({ messageId, state: fc.constantFrom('taken', 'interrupted') })
+    .map(({ messageId: id, state }): NodeAttemptEvent => ({ type: 'message_state', messageId: id, state })),
+  fc.integer({ min: 0, max: 500 }).map((offset): NodeAttemptEvent => ({ type: 'progress', offset })),
+  fc.constantFrom(0, Number.MAX_SAFE_INTEGER).map((atMs): NodeAttemptEvent => ({ type: 'expired', atMs })),
+)
+
+interface Seen {
+  readonly event: NodeAttemptEvent
+  readonly before: NodeAttempt | undefined
+  readonly after: NodeAttempt | undefined
+  readonly effects: readonly NodeAttemptEffect[]
+}
+
+function run(list: readonly NodeAttemptEvent[]): readonly Seen[] {
+  let state: NodeAttempt | undefined
+  return list.map((event) => {
+    const before = state
+    const next = step(state, event)
+    state = next.state
+    return { event, before, after: state, effects: next.effects }
+  })
+}
+
+/** Checks every history of up to 60 events. Failing ones are printed with their seed. */
+function always(check: (history: readonly Seen[]) => void): void {
+  fc.assert(
+    fc.property(fc.array(anyEvent, { maxLength: 60 }), (list) => check(run(list))),
+    { numRuns: 500 },
+  )
+}
+
+/** Splits a history where the attempt is forgotten whole: what comes then is another life. */
+function lives(history: readonly Seen[]): readonly (readonly Seen[])[] {
+  const parts: Seen[][] = [[]]
+  for (const seen of history) {
+    parts.at(-1)?.push(seen)
+    if (seen.effects.some((effect) => effect.type === 'delete')) parts.push([])
+  }
+  return parts
+}
+
+function count(history: readonly Seen[], test: (effect: NodeAttemptEffect) => boolean): number {
+  return history.flatMap(({ effects }) => effects).filter(test).length
+}
+
+const order: Record<NodeAttempt['phase'], number> = {
+  declined: 0,
+  claimed: 1,
+  launching: 2,
+  running: 3,
+  ended: 4,
+  collected: 5,
+  forgotten: 6,
+}
+
+describe('an attempt on its node, whatever happens in whatever order,', () => {
+  test('is launched at most once', () => {
+    always((history) => {
+      for (const life of lives(history)) expect(count(life, ({ type }) => type === 'launch')).toBeLessThanOrEqual(1)
+    })
+  })
+
+  test('tells one end, and records one result', () => {
+    always((history) => {
+      for (const life of lives(history)) {
+        const tells = count(
+          life,
+          (effect) =>
+            effect.type === 'send' && (effect.message.type === 'ended' || effect.message.type === 'keeper_gone'),
+        )
+        expect(tells).toBeLessThanOrEqual(1)
+        expect(count(life, ({ type }) => type === 'keep_result')).toBe(tells)
+      }
+    })
+  })
+
+  test('persists first whenever it changed, and only then', () => {
+    always((history) => {
+      for (const { before, after, effects } of history) {
+        if (after === undefined) continue
+        expect(effects.findLastIndex(({ type }) => type === 'persist')).toBeLessThanOrEqual(0)
+        if (after !== before) expect(effects[0]?.type).toBe('persist')
+      }
+    })
+  })
+
+  test('moves forwards only, but for a declined one that is claimed anew', () => {
+    always((history) => {
+      for (const { before, after } of history) {
+        if (before === undefined || after === undefined || before.phase === 'declined') continue
+        if (before.phase === 'claimed' && after.phase === 'declined') continue
+        expect(order[after.phase]).toBeGreaterThanOrEqual(order[before.phase])
+      }
+    })
+  })
+
+  test('holds its slot exactly while it is open', () => {
+    always((history) => {
+      let isHeld = false
+      for (const { after, effects } of history) {
+        for (const { type } of effects) {
+          if (type === 'take_slot') expect(isHeld).toBe(false)
+          if (type === 'release_slot') expect(isHeld).toBe(true)
+          if (type === 'take_slot') isHeld = true
+          if (type === 'release_slot') isHeld = false
+        }
+        expect(isHeld).toBe(after !== undefined && isOpen(after))
+      }
+    })
+  })
+
+  test('acts on no command below its fence, which never falls', () => {
+    always((history) => {
+      for (const { event, before, after, effects } of history) {
+        if (before === undefined || after === undefined) continue
+        expect(after.fence).toBeGreaterThanOrEqual(before.phase === 'declined' ? 0 : before.fence)
+        if ('message' in event && event.message.ref.epoch < before.fence) {
+          expect(after).toBe(before)
+          expect(effects).toEqual([])
+        }
+      }
+    })
+  })
+
+  test('gives the driver nothing but while it runs, a stop at most once, and no message after that', () => {
+    always((history) => {
+      for (const life of lives(history)) {
+        let isStopped = false
+        for (const { after, effects } of life) {
+          for (const effect of effects) {
+            if (effect.type !== 'drive') continue
+            expect(after?.phase).toBe('running')
+            if (effect.input.type === 'stop' && !effect.isRepeat) {
+              expect(isStopped).toBe(false)
+              isStopped = true
+            }
+            if (effect.input.type === 'steer') expect(isStopped).toBe(false)
+          }
+        }
+      }
+    })
+  })
+
+  test('gives the driver each message once, and again only after a restart', () => {
+    always((history) => {
+      for (const life of lives(history)) {
+        const first = life.flatMap(({ effects }) =>
+          effects.flatMap((effect) =>
+            effect.type === 'drive' && effect.input.type === 'steer' && !effect.isRepeat
+              ? [effect.input.messageId]
+              : [],
+          ),
+        )
+        expect(new Set(first).size).toBe(first.length)
+        for (const { event, effects } of life) {
+          if (effects.some((effect) => effect.type === 'drive' && effect.isRepeat)) expect(event.type).toBe('resumed')
+        }
+      }
+    })
+  })
+
+  test('answers every claim with the ref of the one it took in', () => {
+    always((history) => {
+      for (const { after, effects } of history) {
+        for (const effect of effects) {
+          if (effect.type !== 'send' || effect.message.type === 'unsupported' || after === undefined) continue
+          expect(effect.message.ref).toEqual(after.ref)
+        }
+      }
+    })
+  })
+
+  test('forgets a result only after its receipt, or where the hub was told that there is none', () => {
+    always((history) => {
+      for (const { before, effects } of history) {
+        if (!effects.some(({ type }) => type === 'remove')) continue
+        expect(before?.receipt !== undefined || before?.end?.keeperGone !== undefined).toBe(true)
+      }
+    })
+  })
+})
