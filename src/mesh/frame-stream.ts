@@ -23,7 +23,7 @@ const lengthMaxBytes = 4
  * libp2p's own helpers are not used, because none of them holds a sender back: `byteStream` and `lpStream` read on into a
  * buffer and abort at 4 MiB, `for await` buffers without a bound, and `onDrain()` waits only the first time. Here the
  * stream is paused while `frameMaxBytes` are unread, which stops the yamux window, which stops the sender; and `send`
- * waits for a `drain` event of its own. So at most one frame and one window are held per stream.
+ * waits for a `drain` event of its own. So at most one frame and two yamux windows are held per stream.
  *
  * A frame is its length as a varint and its bytes. Nothing here throws later than its caller waits, and no promise of
  * this class rejects unobserved.
@@ -41,6 +41,7 @@ export class FrameStream {
   #heardAtMs: number
   #isEnded = false
   #isDropped = false
+  #isResuming = false
   #isClosing = false
   #graceTimer: Timer | undefined
   #failure: Error | undefined
@@ -161,7 +162,7 @@ export class FrameStream {
     if (this.#isDropped) return
     const chunks = event.data instanceof Uint8Array ? [event.data] : event.data
     for (const chunk of chunks) this.#unread.append(chunk)
-    if (this.#unread.byteLength > this.#options.frameMaxBytes) this.#holdBack()
+    this.#holdBack()
     this.#wakeReader()
     this.#noticeEnd()
   }
@@ -192,12 +193,19 @@ export class FrameStream {
   }
 
   #holdBack(): void {
-    if (this.#stream.readStatus !== 'readable') return
-    this.#stream.pause()
+    if (this.#isResuming || this.#stream.readStatus !== 'readable') return
+    if (this.#unread.byteLength > this.#options.frameMaxBytes) this.#stream.pause()
   }
 
   #letIn(): void {
-    if (this.#stream.readStatus === 'paused') this.#stream.resume()
+    if (this.#stream.readStatus === 'paused') {
+      // While it resumes, libp2p hands over what it holds and only then opens the window: a pause in between would be
+      // undone without notice, and the stream would take in megabytes until libp2p aborts it.
+      this.#isResuming = true
+      this.#stream.resume()
+      this.#isResuming = false
+      this.#holdBack()
+    }
     if (this.#stream.status !== 'open' && this.#stream.readBufferLength === 0) this.#isEnded = true
   }
 
@@ -270,6 +278,7 @@ function tooLarge(bytes: number, maxBytes: number): NfltrError {
 }
 
 function linkDown(cause: unknown): NfltrError {
+  if (cause instanceof NfltrError && cause.code === 'link_down') return cause
   const reason = cause instanceof Error ? `: ${cause.message}` : '.'
   return new NfltrError('link_down', `The link went down${reason}`, cause === undefined ? {} : { cause })
 }

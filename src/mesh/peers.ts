@@ -268,6 +268,11 @@ export class MeshHost implements Peers {
       .map((address) => address.toString())
   }
 
+  /** Ends every connection to a peer at once; who wants it dials again. */
+  dropConnections(peerId: string): void {
+    for (const link of this.#links.linksOf(peerId)) link.admission.abort(new Error('dropped'))
+  }
+
   /** What was refused since the start, by code. */
   refusals(): Readonly<Record<string, number>> {
     return this.#refusals.counts()
