@@ -35,7 +35,7 @@ async function main(argv: readonly string[]): Promise<number> {
   if (scenarioPath === undefined) throw new ScenarioError('no scenario: set NFLTR_SCENARIO, or give --scenario')
   const scenario = readScenario(scenarioPath)
   const { history, cwd, configDir, resultPath } = openSession(flags)
-  const host = new StdioHost({ lines: flags.outputFormat === 'stream-json', sessionId: history.sessionId })
+  const host = new StdioHost({ lines: flags.outputFormat === 'stream-json', replay: flags.replayUserMessages })
   const servers = configuredServers(flags, { cwd, configDir })
   const idle = new AbortController()
   const mcp = await startServers(servers, {

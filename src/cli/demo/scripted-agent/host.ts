@@ -30,8 +30,10 @@ export class InputError extends Error {
 }
 
 export interface HostOptions {
+  /** Whether the output is a stream of lines. */
   readonly lines: boolean
-  readonly sessionId: string
+  /** What the host sent comes back: with `--replay-user-messages` its answers do, too. */
+  readonly replay: boolean
 }
 
 export class StdioHost implements Host {
@@ -95,6 +97,7 @@ export class StdioHost implements Host {
         events.control(String(message['request_id']), isRecord(message['request']) ? message['request'] : {})
         return
       case 'control_response':
+        if (this.#options.replay) this.write(message)
         this.#answered(message['response'])
         return
       default:
