@@ -1,5 +1,5 @@
 import type { ControlMessage, HubMessage, NodeMessage, SessionAccept, WorkMessage } from '../../src/core/messages.ts'
-import type { NodeCard } from '../../src/core/model.ts'
+import { type NodeCard, noUsage } from '../../src/core/model.ts'
 import { Engine, type Transaction } from '../../src/runtime/engine.ts'
 import { Session, type SessionOptions } from '../../src/runtime/session.ts'
 import { MemoryDisk } from '../../src/store/memory-disk.ts'
@@ -10,12 +10,15 @@ import { testKeyspace } from '../contracts/test-keyspace.ts'
 
 export const ref = { agentId: 'agt_1', taskId: 'tsk_1', attemptId: 'att_1', epoch: 1 }
 
-export function stop(text: string): HubMessage {
-  return { type: 'stop', commandId: `cmd_${text.length}`, ref, reason: text }
+/** A message of the hub with a text of any length. */
+export function say(text: string): HubMessage {
+  return { type: 'steer', commandId: 'cmd_1', ref, messageId: 'msg_1', text }
 }
 
-export function note(text: string): NodeMessage {
-  return { type: 'keeper_gone', ref, message: text }
+/** A message of the node with a text of any length. */
+export function tell(text: string): NodeMessage {
+  const result = { outcome: 'completed', text, denied: [], usage: noUsage, messages: [], details: {} } as const
+  return { type: 'ended', ref, result }
 }
 
 const card: NodeCard = {
@@ -116,9 +119,8 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
 }
 
 export function textOf(message: WorkMessage): string {
-  if (message.type === 'stop') return message.reason ?? ''
-  if (message.type === 'keeper_gone') return message.message
-  return message.type
+  if (message.type === 'steer') return message.text
+  return message.type === 'ended' ? message.result.text : message.type
 }
 
 let sessionNo = 0
