@@ -9,8 +9,20 @@ const decline = { reason: 'declined', message: 'full', isPermanent: false } as c
 const epoch = fc.integer({ min: 1, max: 3 })
 const messageId = fc.constantFrom('m1', 'm2', 'm3')
 
-/** Any event, in any order, as often as it likes. */
+/** Any event, in any order, as often as it likes; those of an ordinary life more often, so that histories get far. */
 const anyEvent: fc.Arbitrary<NodeAttemptEvent> = fc.oneof(
+  {
+    weight: 12,
+    arbitrary: fc.constantFrom<NodeAttemptEvent>(
+      claimEvent(),
+      events.prepared,
+      events.launched,
+      events.steer,
+      events.ended,
+      events.collected,
+      events.receipt,
+    ),
+  },
   fc
     .record({
       commandId: fc.constantFrom('c1', 'c2'),
@@ -22,10 +34,6 @@ const anyEvent: fc.Arbitrary<NodeAttemptEvent> = fc.oneof(
       claimEvent({ decline: isDeclined ? decline : undefined, fence }, { commandId, ref: ref(at) }),
     ),
   fc.constantFrom<NodeAttemptEvent>(
-    events.prepared,
-    events.launched,
-    events.ended,
-    events.receipt,
     events.resumed(),
     events.resumed('m1'),
     { type: 'not_prepared', decline, atMs: 1 },
@@ -102,6 +110,18 @@ const order: Record<NodeAttempt['phase'], number> = {
   collected: 5,
   forgotten: 6,
 }
+
+test('the histories that are checked get to the end of a life', () => {
+  const seen = fc
+    .sample(fc.array(anyEvent, { maxLength: 60, size: 'max' }), { numRuns: 500, seed: 1 })
+    .map((list) => run(list))
+  const reach = (phase: NodeAttempt['phase']): number =>
+    seen.filter((history) => history.some(({ after }) => after?.phase === phase)).length
+
+  for (const phase of ['running', 'ended', 'collected', 'forgotten', 'declined'] as const) {
+    expect(reach(phase), phase).toBeGreaterThan(10)
+  }
+})
 
 describe('an attempt on its node, whatever happens in whatever order,', () => {
   test('is launched at most once', () => {
