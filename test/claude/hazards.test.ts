@@ -3,9 +3,12 @@ import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import process from 'node:process'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { createClaudeDriver } from '../../src/node/drivers/claude/driver.ts'
+import { systemPrograms } from '../../src/platform/programs.ts'
+import type { TurnLaunch } from '../../src/ports/agent-driver.ts'
 import { type ScriptedModel, startModel } from '../fixtures/model/server.ts'
-import { agentEnvironment, launchFlags } from '../fixtures/scenarios/launch.ts'
 import { controlRequest, type Session, startSession, userMessage } from '../fixtures/scenarios/session.ts'
 
 /**
@@ -33,7 +36,7 @@ beforeEach(async () => {
   sessions = []
   root = await mkdtemp(join(tmpdir(), 'nfltr-hazard-'))
   workspace = join(root, 'workspace')
-  for (const folder of ['home', 'config', 'workspace']) await mkdir(join(root, folder))
+  for (const folder of ['home', 'private', 'tmp', 'workspace']) await mkdir(join(root, folder), { mode: 0o700 })
   model.script(run('ours'), [{ text: 'Done.', repeat: true }])
   model.script(run('theirs'), [{ text: 'Stolen.', repeat: true }])
 })
@@ -81,19 +84,46 @@ const everything = [
   'enableAllProjectMcpServers',
 ]
 
-function open(flags: readonly string[], args: readonly string[] = []): Session {
-  const session = startSession({
-    command: inject('claudeBinary'),
-    args: [...flags, '--permission-mode', 'acceptEdits', ...args],
-    cwd: workspace,
-    env: agentEnvironment({ root, baseUrl: model.runUrl(run('ours')), apiKey: key }),
+/** Starts the program as the node's driver would; `change` is what a careless driver would do. */
+async function open(
+  more: Partial<TurnLaunch> = {},
+  change: (args: readonly string[]) => readonly string[] = same,
+): Promise<Session> {
+  const driver = createClaudeDriver({
+    programs: systemPrograms(),
+    program: inject('claudeBinary'),
+    own: { PATH: process.env['PATH'] ?? '', HOME: join(root, 'home'), LANG: 'C.UTF-8' },
+    passEnv: [],
+    isRoot: process.getuid?.() === 0,
+    credential: () => Promise.resolve({ kind: 'api_key', secret: key, baseUrl: model.runUrl(run('ours')) }),
   })
+  const launch = await driver.prepare({
+    attemptId: 'att_1',
+    agentId: 'agt_1',
+    taskId: 'tsk_1',
+    turn: 1,
+    machineName: 'vm1',
+    sessionId: randomUUID(),
+    isContinuation: false,
+    workspace,
+    privateDir: join(root, 'private'),
+    tmpDir: join(root, 'tmp'),
+    request: { brief: 'hello' },
+    firstMessageId: `msg_${'0'.repeat(32)}`,
+    allowAllTools: false,
+    ...more,
+  })
+  const { program: command, cwd, env, secretEnv } = launch
+  const session = startSession({ command, args: change(launch.args), cwd, env: { ...env, ...secretEnv } })
   sessions.push(session)
   return session
 }
 
+const same = (args: readonly string[]): readonly string[] => args
+
 /** The launch that is not used: settings of the project are read. */
-const careless = launchFlags.map((flag, index) => (launchFlags[index - 1] === '--setting-sources' ? 'project' : flag))
+const careless = (args: readonly string[]): readonly string[] =>
+  args.map((arg, index) => (args[index - 1] === '--setting-sources' ? 'project' : arg))
 
 async function oneTurn(session: Session, uuid: string = randomUUID()): Promise<void> {
   session.send(userMessage('hello', uuid))
@@ -124,7 +154,7 @@ describe('settings of a repository', () => {
   test('M1: the careless launch sends the key where the repository says', async () => {
     await hostileRepository(['env'])
 
-    await oneTurn(open(careless))
+    await oneTurn(await open({}, careless))
 
     expect(keysSeen('theirs')).toEqual([key])
   })
@@ -132,29 +162,32 @@ describe('settings of a repository', () => {
   test('M2, M3: the careless launch runs a helper of the repository, for a probe alone', async () => {
     await hostileRepository(['apiKeyHelper'])
 
-    await probe(open(careless))
+    await probe(await open({}, careless))
 
     expect(ran()).toContain('apiKeyHelper')
     expect(model.requests(run('ours'))).toEqual([])
   })
 
-  test('M4: the launch of the node sends the key to its own address only, and runs nothing of the repository', async () => {
+  test.each([
+    { allowAllTools: false, rights: 'by default' },
+    { allowAllTools: true, rights: 'with all tools' },
+  ])('M4: the launch of the node keeps key and machine to itself, $rights', async ({ allowAllTools }) => {
     await hostileRepository(everything)
 
-    const session = open(launchFlags)
+    const session = await open({ allowAllTools })
     await oneTurn(session)
 
     expect(keysSeen('theirs')).toEqual([])
     expect(keysSeen('ours')).toEqual([key])
     expect(ran()).toEqual([])
     const init = session.lines.find((line) => line['subtype'] === 'init')
-    expect(init).toMatchObject({ permissionMode: 'acceptEdits', mcp_servers: [] })
+    expect(init).toMatchObject({ mcp_servers: [] })
   })
 
   test('M4: nor does a probe', async () => {
     await hostileRepository(everything)
 
-    const session = open(launchFlags)
+    const session = await open()
     await probe(session)
 
     expect(ran()).toEqual([])
@@ -163,15 +196,12 @@ describe('settings of a repository', () => {
     expect(settings).toMatchObject({ response: { response: { sources: [{ source: 'flagSettings' }] } } })
   })
 
-  test('M18: the text of CLAUDE.md reaches the model when the launch hands it over, and not otherwise', async () => {
+  test('M18: the text of CLAUDE.md reaches the model all the same', async () => {
     await hostileRepository(everything)
 
-    await oneTurn(open(launchFlags))
-    const without = JSON.stringify(model.requests(run('ours')))
-    await oneTurn(open(launchFlags, ['--append-system-prompt-file', join(workspace, 'CLAUDE.md')]))
+    await oneTurn(await open())
 
-    expect(without).not.toContain('CANARY-OF-THE-PROJECT')
-    expect(JSON.stringify(model.requests(run('ours')).at(-1))).toContain('CANARY-OF-THE-PROJECT')
+    expect(JSON.stringify(model.requests(run('ours')))).toContain('CANARY-OF-THE-PROJECT')
     expect(ran()).toEqual([])
   })
 })
@@ -179,7 +209,7 @@ describe('settings of a repository', () => {
 describe('a message sent twice', () => {
   test('M11: in one process it is one turn, one lifecycle, one result', async () => {
     const uuid = randomUUID()
-    const session = open(launchFlags)
+    const session = await open()
     session.send(userMessage('hello', uuid))
     await session.waitFor('the end', (line) => line['state'] === 'completed')
 
@@ -196,9 +226,9 @@ describe('a message sent twice', () => {
 
   test('M12: after --resume it is completed at once, without a result', async () => {
     const [id, uuid] = [randomUUID(), randomUUID()]
-    await oneTurn(open(launchFlags, ['--session-id', id]), uuid)
+    await oneTurn(await open({ sessionId: id }), uuid)
 
-    const again = open(launchFlags, ['--resume', id])
+    const again = await open({ sessionId: id, isContinuation: true })
     again.send(userMessage('hello', uuid))
     again.end()
     const exit = await again.exited
