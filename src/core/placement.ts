@@ -98,9 +98,7 @@ function permanentDecline(wish: Wish, node: NodeView): Decline | undefined {
 
 function rejectAll(wish: Wish, candidates: readonly NodeView[]): Placement {
   const declines = candidates.flatMap((node) => permanentDecline(wish, node) ?? [])
-  const [first] = declines
-  const isOneReason = first !== undefined && declines.every((decline) => decline.reason === first.reason)
-  return { type: 'reject', reason: isOneReason ? first.reason : 'declined', declines }
+  return { type: 'reject', reason: commonReason(declines), declines }
 }
 
 /** How a task ends that found no place within its time. */
@@ -111,7 +109,13 @@ export function giveUp(wish: Wish, nodes: readonly NodeView[]): { reason: Reason
       permanentDecline(wish, node) ?? wish.declines.filter((decline) => decline.peerId === node.peerId).at(-1) ?? [],
   )
   const everyOneDeclined = candidates.length > 0 && declines.length === candidates.length
-  return { reason: everyOneDeclined ? 'declined' : 'no_machine', declines }
+  return { reason: everyOneDeclined ? commonReason(declines) : 'no_machine', declines }
+}
+
+/** The one reason that all gave, or `declined` where they differ: each is named then. */
+function commonReason(declines: readonly Decline[]): Reason {
+  const [first] = declines
+  return first !== undefined && declines.every((decline) => decline.reason === first.reason) ? first.reason : 'declined'
 }
 
 /** The known names that a mistyped one most likely meant, nearest first, at most three. */

@@ -32,3 +32,35 @@ export interface StoredReceipt {
   readonly receiptId: string
   readonly envelope: Uint8Array
 }
+
+/** What is wrong with a receipt's place in its chain. */
+export interface ChainFault {
+  readonly receiptId: string
+  readonly fault: /** The receipt that it follows is not there: one was lost or withheld. */
+    | 'missing_previous'
+    /** Another receipt follows the same one: the node signed two histories. */
+    | 'fork'
+    /** The attempt has another receipt: it was settled twice. */
+    | 'attempt_twice'
+}
+
+/**
+ * Checks the receipts of one node and one hub, in any order, against each other. An intact chain has no faults; which of
+ * its receipts is the newest nobody else can know, so a chain that was cut off at its end looks intact.
+ */
+export function checkChain(
+  receipts: readonly { readonly receiptId: string; readonly body: ReceiptBody }[],
+): readonly ChainFault[] {
+  const ids = new Set(receipts.map((receipt) => receipt.receiptId))
+  const followed = new Set<string>()
+  const settled = new Set<string>()
+  return receipts.flatMap(({ receiptId, body }) => {
+    const faults: ChainFault['fault'][] = []
+    if (body.previousHash !== '' && !ids.has(body.previousHash)) faults.push('missing_previous')
+    if (followed.has(body.previousHash)) faults.push('fork')
+    if (settled.has(body.attemptId)) faults.push('attempt_twice')
+    followed.add(body.previousHash)
+    settled.add(body.attemptId)
+    return faults.map((fault) => ({ receiptId, fault }))
+  })
+}
