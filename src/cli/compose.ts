@@ -1,0 +1,33 @@
+import { configWorld } from './compose/config-world.ts'
+import { demoWorld } from './compose/demo-world.ts'
+import { agentWorld, hubWorld } from './compose/hub-world.ts'
+import { meshWorld } from './compose/mesh-world.ts'
+import { nodeWorld } from './compose/node-world.ts'
+import { packageVersion } from './compose/version.ts'
+import type { CliIo } from './io.ts'
+import type { World } from './world.ts'
+
+/** What every command starts from. */
+export interface Context {
+  readonly io: CliIo
+  readonly env: Readonly<Record<string, string | undefined>>
+  readonly version: string
+}
+
+/**
+ * The composition root: where each interface meets its implementation. The worlds load what they need when a command runs,
+ * so that `nfltr --version` does not start a mesh.
+ */
+export function compose(given: { readonly io: CliIo; readonly env: Context['env'] }): World {
+  const context: Context = { ...given, version: packageVersion() }
+  return {
+    version: context.version,
+    mesh: meshWorld(context),
+    node: nodeWorld(context),
+    hub: hubWorld(context),
+    agents: agentWorld(context),
+    config: configWorld(context),
+    demo: demoWorld(context),
+    mcp: async (options) => (await import('./compose/mcp-process.ts')).serveAdapter(context, options),
+  }
+}

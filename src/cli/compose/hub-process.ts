@@ -1,0 +1,100 @@
+import { hostname } from 'node:os'
+import { hubRoutes } from '../../control/server.ts'
+import { limits } from '../../core/limits.ts'
+import { openHub } from '../../hub/hub.ts'
+import { sha256 } from '../../identity/hash.ts'
+import { systemClock } from '../../platform/clock.ts'
+import { systemRandom } from '../../platform/random.ts'
+import type { HubStatusDocument } from '../../ports/hub-api.ts'
+import { Engine } from '../../runtime/engine.ts'
+import { openHome } from '../../store/home/home.ts'
+import { openLevelStore } from '../../store/level-store.ts'
+import type { HubServeOptions } from '../commands/hub.ts'
+import type { Context } from '../compose.ts'
+import { publishControl } from './control-files.ts'
+import { keepIssuer } from './issuer.ts'
+import { processLifetime } from './lifetime.ts'
+import { openMeshProcess, requireRole } from './mesh-process.ts'
+import { projectOf } from './project.ts'
+import { Teardown } from './teardown.ts'
+
+/** How often a hub that may end by itself looks whether it is still of use, in milliseconds. */
+const idleCheckMs = 15_000
+
+/**
+ * Runs a project's hub in this process until it is stopped, or idle where that ends it. What it holds is taken in order (key,
+ * store, mesh, control socket) and let go in the opposite one.
+ *
+ * @throws {NfltrError} `no_mesh`, `wrong_role`, `store_held` with the holder's pid, `stale_epoch` when another process of this
+ *   hub took over, and what the store says of itself
+ */
+export async function serveHub(
+  context: Context,
+  options: HubServeOptions & { readonly home?: string },
+  ready: (status: HubStatusDocument) => void,
+): Promise<void> {
+  const { env } = context
+  const home = openHome({ ...options, env })
+  const project = projectOf({ ...options, env, cwd: process.cwd() })
+  const lifetime = processLifetime()
+  const teardown = new Teardown()
+  try {
+    const store = await openLevelStore(home.paths.hub(project.hubId))
+    teardown.add(() => store.close())
+    const meshProcess = await openMeshProcess(context, {
+      home,
+      kind: 'hub',
+      hubId: project.hubId,
+      ...(options.listen === undefined ? {} : { listen: options.listen }),
+      ...(options.peer === undefined ? {} : { peers: options.peer }),
+    })
+    teardown.add(() => meshProcess.close())
+    requireRole(meshProcess.machine, 'hub')
+    const clock = systemClock()
+    const hub = await openHub({
+      engine: new Engine(store),
+      store,
+      peers: meshProcess.mesh,
+      clock,
+      random: systemRandom(),
+      facts: {
+        hubId: project.hubId,
+        project: project.folder,
+        pid: process.pid,
+        host: hostname(),
+        sha256: (text) => Buffer.from(sha256(new TextEncoder().encode(text))).toString('hex'),
+      },
+    })
+    teardown.add(() => hub.close())
+    const issuer = await keepIssuer(context, { home })
+    teardown.add(() => issuer.close())
+    const control = await publishControl(home.paths, { kind: 'hub', hubId: project.hubId }, hubRoutes(hub))
+    teardown.add(() => control.close())
+    ready(await hub.status())
+    await Promise.race([
+      hub.run(),
+      lifetime.ending,
+      ...(options.exitWhenIdle === true ? [untilIdle(hub, clock, lifetime.signal)] : []),
+    ])
+  } finally {
+    await teardown.run()
+  }
+  // Sockets of libp2p may linger; everything durable is on disk and nothing is owed to anyone.
+  process.exit()
+}
+
+function untilIdle(
+  hub: { readonly idleSince: number | undefined },
+  clock: { nowMs(): number },
+  signal: AbortSignal,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setInterval(() => {
+      const { idleSince } = hub
+      if (idleSince === undefined || clock.nowMs() - idleSince < limits.hubIdleExitMs) return
+      clearInterval(timer)
+      resolve()
+    }, idleCheckMs)
+    signal.addEventListener('abort', () => clearInterval(timer), { once: true })
+  })
+}

@@ -1,0 +1,84 @@
+import { watch } from 'node:fs'
+import { NfltrError } from '../../core/errors.ts'
+import { keyFromBytes, type PrivateKey } from '../../identity/keys.ts'
+import { ensurePrivateFolder } from '../../platform/files.ts'
+import type { Home } from '../../ports/home.ts'
+import type { Context } from '../compose.ts'
+import { type MeshProcess, openMeshProcess } from './mesh-process.ts'
+
+/** The issuer's role, played by this process: a host of its own under the issuer's key, which answers joiners. */
+export interface Issuer {
+  readonly process: MeshProcess
+  close(): Promise<void>
+}
+
+/**
+ * Takes the issuer's role of an owner's home (rule 12).
+ *
+ * @throws {NfltrError} `not_owner` where the mesh key is not here, `key_held` while another process plays it
+ */
+export async function playIssuer(
+  context: Context,
+  options: { readonly home: Home; readonly listen?: readonly string[] },
+): Promise<Issuer> {
+  const { home } = options
+  const meshKey = await loadMeshKey(home)
+  const lock = await home.issuer.lock()
+  try {
+    const process = await openMeshProcess(context, { ...options, kind: 'issuer', issuer: { book: home.issuer, meshKey } })
+    return {
+      process,
+      close: async () => {
+        await process.close()
+        await lock.release()
+      },
+    }
+  } catch (thrown) {
+    await lock.release()
+    throw thrown
+  }
+}
+
+/**
+ * Plays the issuer beside a hub or node of an owner's home for as long as nobody else does, and takes the role over when
+ * it is laid down. On a machine that owns nothing this does nothing.
+ */
+export async function keepIssuer(context: Context, options: { readonly home: Home }): Promise<{ close(): Promise<void> }> {
+  const { home } = options
+  if ((await home.keys.load('mesh')) === undefined) return { close: async () => undefined }
+  let issuer: Issuer | undefined
+  let isClosed = false
+  let attempt = Promise.resolve()
+  const tryToPlay = (): void => {
+    attempt = attempt.then(async () => {
+      if (issuer !== undefined || isClosed) return
+      try {
+        issuer = await playIssuer(context, { home })
+      } catch (thrown) {
+        // Held by another process: its release shows in the folder. Anything else is no reason to end a hub or node.
+        if (!(thrown instanceof NfltrError)) throw thrown
+      }
+    })
+  }
+  await ensurePrivateFolder(home.paths.issuer)
+  const watcher = watch(home.paths.issuer, { persistent: false }, tryToPlay)
+  watcher.on('error', () => undefined)
+  tryToPlay()
+  await attempt
+  return {
+    close: async () => {
+      isClosed = true
+      watcher.close()
+      await attempt
+      await issuer?.close()
+    },
+  }
+}
+
+async function loadMeshKey(home: Home): Promise<PrivateKey> {
+  const bytes = await home.keys.load('mesh')
+  if (bytes !== undefined) return keyFromBytes(bytes)
+  throw new NfltrError('not_owner', 'The key of the mesh is not on this machine.', {
+    hint: 'Run it on the machine that ran `nfltr mesh create`.',
+  })
+}

@@ -1,0 +1,70 @@
+import { readFile, stat } from 'node:fs/promises'
+import { hostname } from 'node:os'
+import { NfltrError } from '../../core/errors.ts'
+import { limits } from '../../core/limits.ts'
+import { decodeInvite, type Invite } from '../../identity/invites.ts'
+import type { JoinWish, MeshHost } from '../../mesh/peers.ts'
+import type { Context } from '../compose.ts'
+import { machineFacts } from './mesh-process.ts'
+
+/** The longest a join may take, in milliseconds. */
+const joinTimeoutMs = 30_000
+
+export interface InviteSource {
+  readonly inviteFile?: string
+  readonly peer?: readonly string[]
+  readonly name?: string
+}
+
+/**
+ * The invite given to a command: a file, standard input, `NFLTR_INVITE` or the prompt, in this order.
+ *
+ * @returns `undefined` where none was given and nobody is there to ask
+ * @throws {NfltrError} `invite_invalid`; `invalid_argument` for a file that cannot be read
+ */
+export async function givenInvite(context: Context, source: InviteSource, options: { readonly mayAsk: boolean }): Promise<Invite | undefined> {
+  const { io, env } = context
+  if (source.inviteFile === '-') return decodeInvite(await io.readInput())
+  if (source.inviteFile !== undefined) return decodeInvite(await readInviteFile(context, source.inviteFile))
+  if (env['NFLTR_INVITE'] !== undefined && env['NFLTR_INVITE'] !== '') return decodeInvite(env['NFLTR_INVITE'])
+  if (!options.mayAsk || !io.isInteractive) return undefined
+  return decodeInvite(await io.ask('Invite: ', { isSecret: true }))
+}
+
+async function readInviteFile(context: Context, file: string): Promise<string> {
+  try {
+    // An invite is good once and for minutes; a file that others can read deserves a word, not a refusal.
+    if (((await stat(file)).mode & 0o077) !== 0) context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
+    return await readFile(file, 'utf8')
+  } catch (cause) {
+    throw new NfltrError('invalid_argument', `The invite file ${file} could not be read.`, { cause, details: { argument: '--invite-file' } })
+  }
+}
+
+export function noInvite(): NfltrError {
+  return new NfltrError('no_invite', 'This machine is not a member, and no invite was given.', {
+    hint: 'On an owner’s machine run `nfltr mesh invite`; give its line here with --invite-file, NFLTR_INVITE or on standard input.',
+  })
+}
+
+/** Redeems an invite with its issuer. @throws {NfltrError} as `MeshHost.join` does */
+export async function redeem(mesh: MeshHost, invite: Invite, source: InviteSource): Promise<void> {
+  const wish: JoinWish = {
+    name: source.name ?? machineNameOfHost(),
+    ...machineFacts,
+    ...(source.peer === undefined ? {} : { peers: source.peer }),
+    signal: AbortSignal.timeout(joinTimeoutMs),
+  }
+  await mesh.join(invite, wish)
+}
+
+/** This host's name, made to fit the rule for names. */
+export function machineNameOfHost(): string {
+  const name = hostname()
+    .toLowerCase()
+    .replace(/\..*$/, '')
+    .replace(/[^a-z0-9-]+/g, '-')
+    .replace(/^-+|-+$/g, '')
+    .slice(0, limits.nameMaxBytes)
+  return name === '' ? 'machine' : name
+}

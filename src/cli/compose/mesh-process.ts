@@ -1,0 +1,107 @@
+import { arch, platform } from 'node:os'
+import { resolveSettings, settingsOf } from '../../config/settings.ts'
+import { NfltrError } from '../../core/errors.ts'
+import type { PeerKind } from '../../core/membership.ts'
+import { generateKey, type PrivateKey, peerIdOf } from '../../identity/keys.ts'
+import { certifyProcess, ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
+import { createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
+import { systemClock } from '../../platform/clock.ts'
+import { systemRandom } from '../../platform/random.ts'
+import type { Held, Home, KeyName } from '../../ports/home.ts'
+import { loadConfigText } from '../../store/home/config-file.ts'
+import type { Context } from '../compose.ts'
+
+/** This process's part of the mesh, with the key it holds and its place in the list of running processes. */
+export interface MeshProcess {
+  readonly mesh: MeshHost
+  readonly machine: Machine
+  close(): Promise<void>
+}
+
+export interface MeshProcessOptions {
+  readonly home: Home
+  readonly kind: Exclude<PeerKind, 'node'>
+  readonly hubId?: string
+  readonly listen?: readonly string[]
+  readonly peers?: readonly string[]
+  readonly issuer?: IssuerRole
+}
+
+/**
+ * Starts a process of this machine that is not its node: with a key of its own that the machine certifies (rules 10, 11).
+ *
+ * @throws {NfltrError} `no_mesh`, `key_held` where another process uses the key, `invalid_argument` for addresses
+ */
+export async function openMeshProcess(context: Context, options: MeshProcessOptions): Promise<MeshProcess> {
+  const { home, kind, hubId, issuer } = options
+  const machine = await loadMachine(home)
+  const { key, held } = await processKey(home, options)
+  try {
+    const clock = systemClock()
+    const peerId = peerIdOf(key)
+    const named = hubId === undefined ? {} : { hubId }
+    const certificate = await certifyProcess(machine, { peerId, kind, nowMs: clock.wallMs(), ...named })
+    const { listen, peers } = await addresses(context, options)
+    const mesh = await createMesh({
+      key,
+      kind,
+      ...named,
+      standing: { meshId: machine.meshId, membership: machine.files.membership, certificate },
+      files: home.mesh,
+      clock,
+      random: systemRandom(),
+      softwareVersion: context.version,
+      ...(listen === undefined ? {} : { listen }),
+      peers,
+      ...(issuer === undefined ? {} : { issuer }),
+    })
+    // A short command is nobody that others of this home would look for.
+    const registered =
+      kind === 'cli' ? undefined : await home.running.register({ kind, peerId, listen: mesh.listenAddresses(), ...named })
+    return {
+      mesh,
+      machine,
+      close: async () => {
+        await mesh.close()
+        await registered?.release()
+        await held?.release()
+      },
+    }
+  } catch (thrown) {
+    await held?.release()
+    throw thrown
+  }
+}
+
+/** A short command has a key for its own life; every other process keeps one and holds it. */
+async function processKey(home: Home, options: MeshProcessOptions): Promise<{ key: PrivateKey; held?: Held }> {
+  const name = keyName(options)
+  if (name === undefined) return { key: await generateKey() }
+  const held = await home.keys.lock(name)
+  return { key: await ensureKey(home, name), held }
+}
+
+function keyName(options: MeshProcessOptions): KeyName | undefined {
+  if (options.kind === 'issuer') return 'issuer'
+  return options.hubId === undefined ? undefined : `hub-${options.hubId}`
+}
+
+/** Addresses from flags, else from `NFLTR_*`, else from the file; peers of the settings join those of the flags. */
+export async function addresses(
+  context: Context,
+  given: { readonly home: Home; readonly listen?: readonly string[]; readonly peers?: readonly string[] },
+): Promise<{ readonly listen?: readonly string[]; readonly peers: readonly string[] }> {
+  const settings = settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(given.home.paths) }))
+  const listen = given.listen ?? settings.listen
+  return { peers: [...(given.peers ?? []), ...(settings.peers ?? [])], ...(listen === undefined ? {} : { listen }) }
+}
+
+export const machineFacts = { os: platform(), arch: arch() } as const
+
+/** @throws {NfltrError} `wrong_role` */
+export function requireRole(machine: Machine, role: Machine['membership']['roles'][number]): void {
+  if (machine.membership.roles.includes(role)) return
+  throw new NfltrError('wrong_role', `This machine's membership does not have the role ${role}.`, {
+    hint: `Its roles: ${machine.membership.roles.join(', ')}. An owner gives others with: nfltr mesh invite --role ${role}`,
+  })
+}

@@ -1,0 +1,265 @@
+import { realpath, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { resolveSettings, settingsOf } from '../../config/settings.ts'
+import { nodeRoutes } from '../../control/server.ts'
+import { NfltrError } from '../../core/errors.ts'
+import { limits } from '../../core/limits.ts'
+import type { NodeCard } from '../../core/model.ts'
+import type { PrivateKey } from '../../identity/keys.ts'
+import { ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
+import { makeReceipt } from '../../identity/receipts.ts'
+import { createKeepers } from '../../keeper/client.ts'
+import { createMesh, type MeshHost } from '../../mesh/peers.ts'
+import { createClaudeDriver } from '../../node/drivers/claude/driver.ts'
+import type { Credential } from '../../node/drivers/claude/environment.ts'
+import { openNode } from '../../node/node.ts'
+import { agentFolders, type OfferedFolder } from '../../platform/agent-folders.ts'
+import { systemClock } from '../../platform/clock.ts'
+import { bootId } from '../../platform/process-table.ts'
+import { systemPrograms } from '../../platform/programs.ts'
+import { systemRandom } from '../../platform/random.ts'
+import type { CredentialKind, Home } from '../../ports/home.ts'
+import { Engine } from '../../runtime/engine.ts'
+import { loadConfigText } from '../../store/home/config-file.ts'
+import { openHome } from '../../store/home/home.ts'
+import { openLevelStore } from '../../store/level-store.ts'
+import type { NodeEvent, NodeJoinOptions } from '../commands/node.ts'
+import type { Context } from '../compose.ts'
+import { publishControl } from './control-files.ts'
+import { keepIssuer } from './issuer.ts'
+import { givenInvite, noInvite, redeem } from './join-mesh.ts'
+import { processLifetime } from './lifetime.ts'
+import { addresses, machineFacts, requireRole } from './mesh-process.ts'
+import { type LinkLog, nodeStatusDocument } from './node-status.ts'
+import { Teardown } from './teardown.ts'
+
+/**
+ * Makes this machine a node and serves until the process is asked to end. Agents that run by then keep running: their keepers
+ * are processes of their own, and the next start takes them over.
+ *
+ * @throws {NfltrError} `no_invite` without a membership and an invite, `key_held` where a node of this home runs already, and
+ *   what the issuer, the store or a flag is refused for
+ */
+export async function serveNode(context: Context, options: NodeJoinOptions, tell: (event: NodeEvent) => void): Promise<void> {
+  const home = openHome({ ...options, env: context.env })
+  const settings = await nodeSettings(context, home, options)
+  const lifetime = processLifetime()
+  const teardown = new Teardown()
+  try {
+    const held = await home.keys.lock('machine')
+    teardown.add(() => held.release())
+    const invite = await invitationFor(context, home, options)
+    const key = await ensureKey(home, 'machine')
+    let highestEpoch: (hubId: string) => number | undefined = () => undefined
+    const mesh = await openNodeMesh(context, { home, key, options, highestEpochSeen: (hubId) => highestEpoch(hubId) })
+    teardown.add(() => mesh.close())
+    if (invite !== undefined) await redeem(mesh, invite, options)
+    const machine = await loadMachine(home)
+    requireRole(machine, 'node')
+    tell({ event: 'joined', mesh_id: machine.meshId, name: machine.membership.name, peer_id: machine.peerId })
+    const links = watchLinks(mesh, tell)
+    const store = await openLevelStore(home.paths.node)
+    teardown.add(() => store.close())
+    const clock = systemClock()
+    const engine = new Engine(store)
+    const node = await openNode({
+      engine,
+      store,
+      clock,
+      random: systemRandom(),
+      peers: mesh,
+      keepers: createKeepers({ attemptsDir: join(home.paths.node, 'attempts'), runDir: home.paths.run, clock }),
+      driver: createClaudeDriver({
+        programs: systemPrograms(),
+        program: settings.program,
+        own: definedOf(context.env),
+        passEnv: options.passEnv ?? [],
+        isRoot: process.getuid?.() === 0,
+        credential: () => credentialOf(context, home),
+      }),
+      workspaces: agentFolders({ agentsDir: join(home.paths.node, 'agents'), offers: settings.offers }),
+      signReceipt: (body) => makeReceipt(key, body),
+      bootId: bootId(),
+      settings: {
+        description: settings.description,
+        labels: Object.fromEntries(options.label ?? []),
+        capabilities: options.capability ?? [],
+        offers: settings.offers.map(({ name, mode }) => ({ name, mode })),
+        maxAgents: settings.maxAgents,
+        allowAllTools: options.allowAllTools === true,
+        credential: settings.credential,
+        version: context.version,
+        ...machineFacts,
+      },
+    })
+    highestEpoch = (hubId) => node.highestEpoch(hubId)
+    teardown.add(() => node.close())
+    await node.start()
+    const issuer = await keepIssuer(context, { home })
+    teardown.add(() => issuer.close())
+    const control = await publishControl(
+      home.paths,
+      { kind: 'node' },
+      nodeRoutes({ status: () => nodeStatusDocument({ node, mesh, links, home }) }),
+    )
+    teardown.add(() => control.close())
+    const listen = mesh.listenAddresses()
+    const registered = await home.running.register({ kind: 'node', peerId: machine.peerId, listen })
+    teardown.add(() => registered.release())
+    tell({
+      event: 'ready',
+      peer_id: machine.peerId,
+      name: machine.membership.name,
+      listen,
+      pid: process.pid,
+      allows: node.card.allows,
+      credential: node.card.credential,
+      ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
+      ...notesOf(node.card),
+    })
+    const failure = await Promise.race([lifetime.ending, store.failed])
+    if (failure instanceof Error) throw failure
+    tell({ event: 'left', name: machine.membership.name })
+  } finally {
+    await teardown.run()
+  }
+  process.exit()
+}
+
+/** An invite is needed, and asked for, only by a machine that is no member; a member ignores one of its own mesh. */
+async function invitationFor(context: Context, home: Home, options: NodeJoinOptions) {
+  const membership = await home.mesh.loadMembership()
+  const invite = await givenInvite(context, options, { mayAsk: membership === undefined })
+  if (membership === undefined) {
+    if (invite === undefined) throw noInvite()
+    return invite
+  }
+  if (invite !== undefined && invite.meshId !== membership.meshId) {
+    throw new NfltrError('wrong_mesh', 'The invite is of another mesh than the one this machine belongs to.', {
+      hint: 'Another mesh needs another home: --home DIR or NFLTR_HOME.',
+      details: { mesh_id: membership.meshId, invite_mesh_id: invite.meshId },
+    })
+  }
+  return undefined
+}
+
+async function openNodeMesh(
+  context: Context,
+  of: {
+    readonly home: Home
+    readonly key: PrivateKey
+    readonly options: NodeJoinOptions
+    readonly highestEpochSeen: (hubId: string) => number | undefined
+  },
+): Promise<MeshHost> {
+  const { home, key, options } = of
+  const given = { ...(options.listen === undefined ? {} : { listen: options.listen }), ...(options.peer === undefined ? {} : { peers: options.peer }) }
+  const { listen, peers } = await addresses(context, { home, ...given })
+  const own = await home.mesh.loadMembership()
+  return await createMesh({
+    key,
+    kind: 'node',
+    ...(own === undefined ? {} : { standing: { meshId: own.meshId, membership: own.membership } }),
+    files: home.mesh,
+    clock: systemClock(),
+    random: systemRandom(),
+    softwareVersion: context.version,
+    ...(listen === undefined ? {} : { listen }),
+    peers,
+    highestEpochSeen: of.highestEpochSeen,
+  })
+}
+
+interface ResolvedSettings {
+  readonly program: string
+  readonly maxAgents: number
+  readonly description: string
+  readonly offers: readonly OfferedFolder[]
+  readonly credential: NodeCard['credential']
+}
+
+/** Flags before `NFLTR_*` before the file; checked before anything is opened, so that a wrong flag changes nothing. */
+async function nodeSettings(context: Context, home: Home, options: NodeJoinOptions): Promise<ResolvedSettings> {
+  const set = settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(home.paths) }))
+  const description = options.describe ?? set['node.description'] ?? ''
+  if (new TextEncoder().encode(description).length > limits.descriptionMaxBytes) throw tooLong('--describe', limits.descriptionMaxBytes)
+  for (const [name, value] of options.label ?? []) {
+    if (name.length > limits.nameMaxBytes || value.length > limits.labelMaxBytes) throw tooLong('--label', limits.labelMaxBytes)
+  }
+  const credential = await credentialOf(context, home)
+  const kept = await home.credentials.load()
+  return {
+    program: options.claude ?? set['node.claude'] ?? 'claude',
+    maxAgents: options.maxAgents ?? set['node.max_agents'] ?? 1,
+    description,
+    offers: await Promise.all((options.offer ?? []).map(offeredFolder)),
+    credential: credential === undefined ? 'none' : kept === undefined ? 'env' : kept.kind,
+  }
+}
+
+/** @throws {NfltrError} `invalid_argument` for a name or folder that cannot be offered */
+async function offeredFolder([name, value]: readonly [string, string]): Promise<OfferedFolder> {
+  const isReadOnly = value.endsWith(':ro')
+  const path = isReadOnly ? value.slice(0, -':ro'.length) : value
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(name)) {
+    throw new NfltrError('invalid_argument', `--offer: ${JSON.stringify(name)} cannot be an offer's name.`, {
+      hint: 'Use letters, digits, point, _ and -.',
+      details: { argument: '--offer' },
+    })
+  }
+  const isFolder = await stat(path).then(
+    (stats) => stats.isDirectory(),
+    () => false,
+  )
+  if (!isFolder) throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, { details: { argument: '--offer' } })
+  return { name, mode: isReadOnly ? 'ro' : 'rw', path: await realpath(path) }
+}
+
+function tooLong(argument: string, maxBytes: number): NfltrError {
+  return new NfltrError('invalid_argument', `${argument} is longer than ${maxBytes} bytes.`, { details: { argument } })
+}
+
+const credentialVariables: readonly (readonly [CredentialKind, string])[] = [
+  ['api_key', 'ANTHROPIC_API_KEY'],
+  ['auth_token', 'ANTHROPIC_AUTH_TOKEN'],
+  ['oauth_token', 'CLAUDE_CODE_OAUTH_TOKEN'],
+]
+
+/** The one kept with `config add-credential`, else the one of this process's environment; its address goes with it. */
+async function credentialOf(context: Context, home: Home): Promise<Credential | undefined> {
+  const baseUrl = context.env['ANTHROPIC_BASE_URL']
+  const address = baseUrl === undefined || baseUrl === '' ? {} : { baseUrl }
+  const kept = await home.credentials.load()
+  if (kept !== undefined) return { ...kept, ...address }
+  for (const [kind, name] of credentialVariables) {
+    const secret = context.env[name]
+    if (secret !== undefined && secret !== '') return { kind, secret, ...address }
+  }
+  return undefined
+}
+
+function definedOf(env: Context['env']): Record<string, string> {
+  return Object.fromEntries(Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+}
+
+/** What a person should hear at once, because no agent can run here until it is mended. */
+function notesOf(card: NodeCard): { readonly notes?: readonly string[] } {
+  const { unavailable } = card
+  if (unavailable === undefined) return {}
+  const remedy = unavailable.reason === 'not_logged_in' ? ' Run `claude setup-token` and `nfltr config add-credential --kind oauth-token`, or set ANTHROPIC_API_KEY.' : ''
+  return { notes: [`No slots: ${unavailable.message}${remedy}`] }
+}
+
+/** Remembers since when each peer is connected; lost hubs are told. */
+function watchLinks(mesh: MeshHost, tell: (event: NodeEvent) => void): LinkLog {
+  const since = new Map<string, number>()
+  mesh.watch({
+    up: (peer) => void since.set(peer.peerId, Date.now()),
+    down: (peer) => {
+      since.delete(peer.peerId)
+      if (peer.kind === 'hub') tell({ event: 'lost_link', peer: peer.peerId, name: peer.name, kind: peer.kind })
+    },
+  })
+  return { since: (peerId) => since.get(peerId) }
+}
+
