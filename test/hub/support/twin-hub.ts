@@ -41,6 +41,7 @@ export class TwinHub {
   #store: MemoryStore | undefined
   #seed = 1
   #calls = 0
+  #gate: { promise: Promise<void>; resolve: () => void } = { promise: Promise.resolve(), resolve: () => undefined }
 
   /** A hub with nodes that are connected and caught up. */
   static async withNodes(
@@ -75,7 +76,7 @@ export class TwinHub {
   }
 
   async start(): Promise<void> {
-    const store = await openMemoryStore({ disk: this.disk })
+    const store = await openMemoryStore({ disk: this.disk, sync: () => this.#gate.promise })
     const peers = new FakePeers(this.clock)
     for (const node of this.nodes) peers.connect(node)
     this.#store = store
@@ -92,9 +93,18 @@ export class TwinHub {
     await settle()
   }
 
+  /** From now on nothing becomes durable, until the returned function is called. */
+  holdSyncs(): () => void {
+    this.#gate = Promise.withResolvers<void>()
+    return () => {
+      this.#gate.resolve()
+    }
+  }
+
   /** The hub's process dies here and now; of what was not synced yet, the first `keepUnsynced` batches survive. */
   async crash(options: { keepUnsynced?: number } = {}): Promise<void> {
     this.disk = this.store.crash(options)
+    this.#gate.resolve()
     this.peers.die()
     this.#hub = undefined
     await settle()
