@@ -1,14 +1,22 @@
-import { spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import { openHome } from '../../../src/store/home/home.ts'
 import { temporaryHome } from './temporary-home.ts'
 
 const racer = join(import.meta.dirname, 'racers/lock.ts')
 const key = new Uint8Array([1, 2, 3])
+
+/** A racer that no failed test leaves behind. */
+function killedAtTheEnd<T extends ChildProcess>(child: T): T {
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  return child
+}
 
 describe('a key file', () => {
   test('is read as it was written, is for its owner alone, and is never overwritten', async () => {
@@ -89,7 +97,9 @@ describe('the lock of a key', () => {
 
   test('of a process that was killed is free at once', async () => {
     const { keys, root } = temporaryHome()
-    const holder = spawn(process.execPath, [racer, root, '', 'forever'], { stdio: ['ignore', 'pipe', 'inherit'] })
+    const holder = killedAtTheEnd(
+      spawn(process.execPath, [racer, root, '', 'forever'], { stdio: ['ignore', 'pipe', 'inherit'] }),
+    )
     await once(holder.stdout, 'data')
     await expect(keys.lock('machine')).rejects.toMatchObject({ code: 'key_held', details: { pid: holder.pid } })
 
@@ -104,7 +114,9 @@ describe('the lock of a key', () => {
     const counter = join(root, 'counter')
     writeFileSync(counter, '0')
 
-    const racers = [0, 1].map(() => spawn(process.execPath, [racer, root, counter, '60'], { stdio: 'inherit' }))
+    const racers = [0, 1].map(() =>
+      killedAtTheEnd(spawn(process.execPath, [racer, root, counter, '60'], { stdio: 'inherit' })),
+    )
     const ends = await Promise.all(racers.map(async (child) => (await once(child, 'exit')) as unknown[]))
 
     expect(ends.map(([code]) => code)).toEqual([0, 0])
