@@ -20,6 +20,11 @@ export const linkErrors: ReadonlySet<ErrorCode> = new Set([
   'stale_epoch',
 ])
 
+interface Probe {
+  readonly sentAtMs: number
+  readonly answer: PromiseWithResolvers<number>
+}
+
 export interface AttachmentOptions {
   readonly link: Link
   readonly clock: Clock
@@ -49,7 +54,7 @@ export class Attachment implements LaneCarrier {
   readonly #options: AttachmentOptions
   readonly #writer: LinkWriter
   readonly #heartbeat: Heartbeat
-  readonly #probes = new Map<number, { readonly sentAtMs: number; readonly answer: (rttMs: number) => void }>()
+  readonly #probes = new Map<number, Probe>()
   #probeNonce = 0
   #reason: Error | undefined
   #owesWorkSinceMs: number | undefined
@@ -59,7 +64,7 @@ export class Attachment implements LaneCarrier {
     this.#options = options
     this.link = link
     this.#writer = new LinkWriter(link, {
-      encode: (message) => codec.encodeFrame({ type: 'control', message }),
+      encode: (message) => encodeControl(codec, message),
       nextPart: options.nextPart,
     })
     this.#heartbeat = new Heartbeat({
@@ -67,14 +72,19 @@ export class Attachment implements LaneCarrier {
       limits: options.limits,
       lastHeardAtMs: () => link.lastHeardAtMs(),
       beat: () => this.control({ type: 'heartbeat' }),
-      ask: () => this.#ask(() => undefined),
+      ask: () => void this.#ask(),
       onDead: () => this.close(new NfltrError('link_down', 'Nothing was heard from the peer for three heartbeats.')),
     })
     this.#heartbeat.setBusy(options.isBusy)
     this.ended = link.closed.then((reason) => {
       this.#heartbeat.stop()
       this.#writer.stop()
-      return this.#reason ?? reason
+      const cause = this.#reason ?? reason
+      for (const { answer } of this.#probes.values()) {
+        answer.reject(new NfltrError('link_down', 'The link ended before the peer answered.', { cause }))
+      }
+      this.#probes.clear()
+      return cause
     })
     void this.ended.then(options.onDown)
   }
@@ -112,20 +122,17 @@ export class Attachment implements LaneCarrier {
 
   /** Resolves with the round trip in milliseconds. @throws {NfltrError} `link_down` when the link ended first */
   probe(): Promise<number> {
-    const answer = Promise.withResolvers<number>()
-    this.#ask(answer.resolve)
-    void this.ended.then((cause) => answer.reject(new NfltrError('link_down', 'The link ended.', { cause })))
-    return answer.promise
+    return this.#ask()
   }
 
   answerProbe(nonce: number): void {
-    const probe = this.#probes.get(nonce)
-    if (probe === undefined) return
-    // Answers come in order: what was asked before this is answered too, or never will be.
-    for (const earlier of this.#probes.keys()) {
-      if (earlier <= nonce) this.#probes.delete(earlier)
+    if (!this.#probes.has(nonce)) return
+    for (const [asked, { sentAtMs, answer }] of this.#probes) {
+      // Answers come in order: one that was asked before and not answered was merged with this one.
+      if (asked > nonce) break
+      this.#probes.delete(asked)
+      answer.resolve(this.#options.clock.nowMs() - sentAtMs)
     }
-    probe.answer(this.#options.clock.nowMs() - probe.sentAtMs)
   }
 
   /** Whether work was sent that the peer has not acknowledged yet. */
@@ -141,10 +148,13 @@ export class Attachment implements LaneCarrier {
     return askedAtMs === Number.POSITIVE_INFINITY ? undefined : Math.max(askedAtMs, this.link.lastHeardAtMs())
   }
 
-  #ask(answer: (rttMs: number) => void): void {
+  #ask(): Promise<number> {
     this.#probeNonce += 1
-    this.#probes.set(this.#probeNonce, { sentAtMs: this.#options.clock.nowMs(), answer })
+    const probe: Probe = { sentAtMs: this.#options.clock.nowMs(), answer: Promise.withResolvers<number>() }
+    probe.answer.promise.catch(() => undefined)
+    this.#probes.set(this.#probeNonce, probe)
     this.control({ type: 'probe', nonce: this.#probeNonce })
+    return probe.answer.promise
   }
 
   async #read(): Promise<void> {
@@ -160,5 +170,15 @@ export class Attachment implements LaneCarrier {
     const reason = error instanceof Error ? error : new Error(String(error))
     this.close(reason)
     if (!(reason instanceof NfltrError && linkErrors.has(reason.code))) this.#options.onBug(reason)
+  }
+}
+
+/** Undefined for what is over a bound of the wire: an unnumbered message is never owed, so it is left out. */
+function encodeControl(codec: SessionCodec, message: ControlMessage): Uint8Array | undefined {
+  try {
+    return codec.encodeFrame({ type: 'control', message })
+  } catch (error) {
+    if (error instanceof NfltrError) return undefined
+    throw error
   }
 }

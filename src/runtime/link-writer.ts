@@ -12,7 +12,7 @@ const probeRepliesMax = 16
  */
 export class LinkWriter {
   readonly #link: Link
-  readonly #encode: (message: ControlMessage) => Uint8Array
+  readonly #encode: (message: ControlMessage) => Uint8Array | undefined
   readonly #nextPart: () => Promise<Uint8Array | undefined>
   readonly #control = new Map<string, ControlMessage>()
   #isStopped = false
@@ -23,7 +23,7 @@ export class LinkWriter {
   constructor(
     link: Link,
     options: {
-      readonly encode: (message: ControlMessage) => Uint8Array
+      readonly encode: (message: ControlMessage) => Uint8Array | undefined
       readonly nextPart: () => Promise<Uint8Array | undefined>
     },
   ) {
@@ -62,7 +62,8 @@ export class LinkWriter {
       const [key, message] = this.#control.entries().next().value ?? []
       if (key !== undefined && message !== undefined) {
         this.#control.delete(key)
-        await this.#link.send(this.#encode(message))
+        const frame = this.#encode(message)
+        if (frame !== undefined) await this.#link.send(frame)
         continue
       }
       if (this.#hasWork) {

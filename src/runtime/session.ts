@@ -1,75 +1,28 @@
 import { NfltrError } from '../core/errors.ts'
-import { limits as bounds } from '../core/limits.ts'
 import type {
   ControlMessage,
-  HubMessage,
   LaneCursor,
-  NodeMessage,
   SessionAccept,
   SessionFrame,
   SessionOpen,
   WorkMessage,
 } from '../core/messages.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
-import type { LaneLimits } from '../core/session-lane.ts'
-import type { Clock } from '../ports/clock.ts'
 import type { Link } from '../ports/peers.ts'
-import type { Store } from '../ports/store.ts'
-import { decodeFrame, encodeFrame, partMaxBytes } from '../wire/session-codec.ts'
-import { decodeWork, encodeWork } from '../wire/work-codec.ts'
 import { Attachment, linkErrors } from './attachment.ts'
-import type { Engine, Transaction } from './engine.ts'
-import type { HeartbeatLimits } from './heartbeat.ts'
+import type { Transaction } from './engine.ts'
 import type { DecodedWork, SessionCodec } from './session-codec.ts'
 import { cursorFor, faultError, readFirst, readOpen } from './session-opening.ts'
+import {
+  defaultLimits,
+  kinds,
+  type SessionCounts,
+  type SessionLimits,
+  type SessionOptions,
+  wireCodec,
+  workLane,
+} from './session-options.ts'
 import { WorkLane } from './work-lane.ts'
-
-const wireCodec: SessionCodec = { encodeFrame, decodeFrame, encodeWork, decodeWork }
-
-/** The lane of commands and results; the only numbered one so far. */
-const workLane = 1
-
-export interface SessionLimits extends LaneLimits, HeartbeatLimits {
-  /** How long the peer may take to answer the opening. */
-  readonly openTimeoutMs: number
-}
-
-const defaultLimits: SessionLimits = {
-  creditWindowBytes: bounds.creditWindowBytes,
-  messageMaxBytes: bounds.workMessageMaxBytes,
-  partMaxBytes,
-  heartbeatBusyMs: bounds.heartbeatBusyMs,
-  heartbeatIdleMs: bounds.heartbeatIdleMs,
-  heartbeatMissesMax: bounds.heartbeatMissesMax,
-  openTimeoutMs: bounds.helloTimeoutMs,
-}
-
-export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage> {
-  readonly engine: Engine
-  readonly store: Store
-  readonly clock: Clock
-  /** Names the other side in the store's keys: a node's machine PeerId on a hub, a hub id on a node. No `/`. */
-  readonly remote: string
-  readonly side: 'hub' | 'node'
-  /** Applies one message, in the transaction that also advances the cursor. Total: a throw is a bug and ends the process. */
-  readonly apply: (tx: Transaction, message: In) => void
-  /** Takes `capacity` and `progress`; the rest of lane 0 is the session's own. */
-  readonly control: (message: ControlMessage) => void
-  /** What takes the place of a message that is over a bound of the wire, under its number. Absent or undefined: a void. */
-  readonly replace?: (message: Out, error: NfltrError) => Out | undefined
-  readonly limits?: Partial<SessionLimits>
-  readonly codec?: SessionCodec
-}
-
-export interface SessionCounts {
-  /** Links and openings that ended because the peer sent what it must not. */
-  readonly peerFaults: number
-  /** Own messages that went out as something else. */
-  readonly replaced: number
-  readonly duplicates: number
-  /** Messages of kinds that this version does not know. */
-  readonly unsupported: number
-}
 
 /**
  * Everything that one hub and one node say to each other, over whichever link is up. What `send` takes arrives there once
@@ -449,30 +402,13 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
   /** Ends the link: softly where a last frame is still on its way, since an abort would take it back. */
   #rejected(link: Link, error: unknown, isSoft = false): Error {
     const reason = error instanceof Error ? error : new Error(String(error))
-    if (isSoft) link.close()
-    if (this.#attachment?.link === link) this.#drop(reason)
+    if (this.#attachment?.link === link) this.#onDown(this.#attachment, reason)
     else if (isPeerFault(reason)) this.#peerFaults += 1
-    link.close(reason)
+    if (isSoft) link.close()
+    else link.close(reason)
     return reason
   }
 }
-
-const fromNode: Record<NodeMessage['type'], true> = {
-  claimed: true,
-  declined: true,
-  started: true,
-  message: true,
-  task_events: true,
-  ended: true,
-  keeper_gone: true,
-  receipt: true,
-  unsupported: true,
-}
-
-const fromHub: Record<HubMessage['type'], true> = { claim: true, steer: true, stop: true, collected: true, void: true }
-
-/** What each side may get from the other: anything else must not reach code that knows only these. */
-const kinds = { hub: new Set(Object.keys(fromNode)), node: new Set(Object.keys(fromHub)) } as const
 
 function epochKey(remote: string): string {
   return `lane/${remote}/session`
