@@ -1,0 +1,48 @@
+import type { Clock, Timer } from '../src/ports/clock.ts'
+import type { Life } from './life.ts'
+
+/** Where virtual time begins on the wall: a label and nothing else. */
+const epochMs = Date.UTC(2026, 0, 1)
+
+/** The clocks of one process: its own beginning of monotonic time, and a wall clock that is off by `skewMs`. */
+export class SimClock implements Clock {
+  readonly #life: Life
+  readonly #startMs: number
+  readonly #skewMs: number
+  /** Timers that wait: none but heartbeats and ticks may be left in an idle process. */
+  pending = 0
+
+  constructor(life: Life, skewMs: number) {
+    this.#life = life
+    this.#startMs = life.world.nowMs
+    this.#skewMs = skewMs
+  }
+
+  nowMs(): number {
+    return 1_000 + this.#life.world.nowMs - this.#startMs
+  }
+
+  wallMs(): number {
+    return Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs)
+  }
+
+  after(delayMs: number, callback: () => void): Timer {
+    this.pending += 1
+    let isOver = false
+    const finish = (): boolean => {
+      if (isOver) return false
+      isOver = true
+      this.pending -= 1
+      return true
+    }
+    const scheduled = this.#life.world.after(delayMs, () => {
+      if (finish() && this.#life.isAlive) callback()
+    })
+    return {
+      cancel: () => {
+        scheduled.isCancelled = true
+        finish()
+      },
+    }
+  }
+}

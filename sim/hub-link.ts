@@ -1,0 +1,99 @@
+import { NfltrError } from '../src/core/errors.ts'
+import type { Hub } from '../src/hub/hub.ts'
+import type { Hold, SessionIdentity } from '../src/ports/hub-api.ts'
+import type { HubProcess } from './hub-process.ts'
+import type { Life } from './life.ts'
+import type { SeededRandom } from './random.ts'
+
+/** How often one call is repeated under its key when hubs die under it: as the adapter does. */
+const repeatsMax = 5
+
+/**
+ * The adapter's way to its hub: a local socket that ends with either side. The hub is started where none runs; a call that
+ * lost its hub is repeated under its key.
+ */
+export class HubLink {
+  readonly #hub: HubProcess
+  readonly #life: Life
+  readonly #random: SeededRandom
+  readonly #session: SessionIdentity
+  #heldBy: Life | undefined
+
+  constructor(hub: HubProcess, options: { readonly life: Life; readonly random: SeededRandom; readonly session: SessionIdentity }) {
+    this.#hub = hub
+    this.#life = options.life
+    this.#random = options.random
+    this.#session = options.session
+  }
+
+  /**
+   * Carries one request to a hub that this session holds.
+   *
+   * @param work is given a signal that aborts when the client cancelled or the adapter is gone
+   * @throws {NfltrError} what the hub refused with; `link_down` when hubs kept dying
+   */
+  async request<T>(work: (hub: Hub, gone: AbortSignal) => Promise<T>, cancelled?: AbortSignal): Promise<T> {
+    for (let attempt = 1; ; attempt++) {
+      try {
+        await this.#hold()
+        return await this.#send(work, cancelled)
+      } catch (error) {
+        const isHubGone = error instanceof NfltrError && error.code === 'link_down'
+        if (cancelled?.aborted === true || attempt === repeatsMax || !isHubGone) throw error
+      }
+    }
+  }
+
+  /** The session takes the hub, as often as there is a new one. */
+  async #hold(): Promise<void> {
+    const life = await this.#reach()
+    if (this.#heldBy === life) return
+    const hold = await this.#send((hub) => hub.hold(this.#session))
+    this.#heldBy = life
+    this.#life.onDeath(() => this.#released(life, hold))
+  }
+
+  /** The hub sees the connection of a dead adapter end. */
+  #released(hubLife: Life, hold: Hold): void {
+    hubLife.after(this.#trip(), () => void hold.release())
+  }
+
+  async #reach(): Promise<Life> {
+    for (;;) {
+      const { life } = this.#hub
+      if (life?.isAlive === true && this.#hub.hub !== undefined) return life
+      if (!this.#hub.isUp) this.#hub.start()
+      await this.#life.delayed(5 + this.#random.next() * 100, () => undefined)
+    }
+  }
+
+  #send<T>(work: (hub: Hub, gone: AbortSignal) => Promise<T>, cancelled?: AbortSignal): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const down = new NfltrError('link_down', 'The hub went away before it answered.')
+      this.#life.after(this.#trip(), () => {
+        const { hub, life } = this.#hub
+        if (hub === undefined || life?.isAlive !== true) return reject(down)
+        const gone = new AbortController()
+        const leave = (): void => life.after(this.#trip(), () => gone.abort())
+        this.#life.onDeath(leave)
+        cancelled?.addEventListener('abort', leave, { once: true })
+        cancelled?.addEventListener('abort', () => reject(down), { once: true })
+        life.onDeath(() => this.#life.after(this.#trip(), () => reject(down)))
+        work(hub, gone.signal).then(
+          (value) => this.#back(life, () => resolve(value)),
+          (error: unknown) => this.#back(life, () => reject(error instanceof Error ? error : new Error(String(error)))),
+        )
+      })
+    })
+  }
+
+  /** An answer that is written into the socket may still be lost with its hub. */
+  #back(hubLife: Life, deliver: () => void): void {
+    if (!hubLife.act()) return
+    this.#life.after(this.#trip(), deliver)
+  }
+
+  #trip(): number {
+    return 0.05 + this.#random.next() * 3
+  }
+}

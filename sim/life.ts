@@ -1,0 +1,78 @@
+import type { World } from './world.ts'
+
+/**
+ * One run of one process, from its start to its death. Everything that production code does to the outside passes
+ * `act`: so a process can die between any two of its effects, and what still runs of a dead one does nothing.
+ */
+export class Life {
+  readonly world: World
+  /** `hub-a#3`: the third run of the hub a. */
+  readonly name: string
+  readonly #onDeath: (() => void)[] = []
+  #isAlive = true
+  #actsLeft: number | undefined
+  #die: () => void
+
+  constructor(world: World, name: string, die: () => void) {
+    this.world = world
+    this.name = name
+    this.#die = die
+  }
+
+  get isAlive(): boolean {
+    return this.#isAlive
+  }
+
+  /** Dies instead of acting once `acts` more effects were let out. */
+  dieAfter(acts: number): void {
+    this.#actsLeft = acts
+  }
+
+  /** One effect is about to happen. @returns false where it must not: the process is dead, or just died */
+  act(): boolean {
+    if (!this.#isAlive) return false
+    if (this.#actsLeft === undefined) return true
+    this.#actsLeft -= 1
+    if (this.#actsLeft >= 0) return true
+    this.world.count('death between two effects')
+    this.#die()
+    return false
+  }
+
+  /** What the system does when a process ends: sockets close, locks are free. */
+  onDeath(callback: () => void): void {
+    this.#onDeath.push(callback)
+  }
+
+  end(): void {
+    if (!this.#isAlive) return
+    this.#isAlive = false
+    this.#actsLeft = undefined
+    for (const callback of this.#onDeath.splice(0)) callback()
+  }
+
+  /** Runs `work` after `delayMs` unless the process is dead by then. */
+  after(delayMs: number, work: () => void): void {
+    this.world.after(delayMs, () => {
+      if (this.#isAlive) work()
+    })
+  }
+
+  /** Lets a result through after `delayMs`; never settles once the process is dead. */
+  delayed<T>(delayMs: number, work: () => T): Promise<T> {
+    return new Promise((resolve, reject) => {
+      this.after(delayMs, () => {
+        try {
+          resolve(work())
+        } catch (error) {
+          reject(error)
+        }
+      })
+    })
+  }
+}
+
+/** What a dead process waits for. */
+export function forever(): Promise<never> {
+  return new Promise(() => undefined)
+}

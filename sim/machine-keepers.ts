@@ -1,0 +1,186 @@
+import type { JournalBody } from '../src/core/journal.ts'
+import type { KeeperLaunch } from '../src/ports/keepers.ts'
+import { Journal } from './journal.ts'
+import { Program, type ProgramInput, type ProgramLine, type Script } from './program.ts'
+import type { DiskMood } from './store.ts'
+import type { World } from './world.ts'
+
+const utf8 = new TextEncoder()
+const fromUtf8 = new TextDecoder()
+
+/** What the world saw agent programs do: for checkers. */
+export interface Deeds {
+  launched(attemptId: string): void
+  took(attemptId: string, input: ProgramInput, script: Script): void
+}
+
+/** One attempt's folder on a machine, its keeper while that lives, and the program that it runs. */
+export class KeptAttempt {
+  readonly attemptId: string
+  readonly journal: Journal
+  /** `empty`: the folder is there and nothing else. `void`: as that, and nothing ever will be. */
+  state: 'empty' | 'void' | 'live' | 'ended' | 'dead' = 'empty'
+  readonly #world: World
+  readonly #deeds: Deeds
+  readonly #written = new Map<string, Promise<void>>()
+  readonly #answered = new Set<string>()
+  #program: Program | undefined
+  #isInputClosed = false
+  #isStopping = false
+
+  constructor(attemptId: string, options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood }) {
+    this.attemptId = attemptId
+    this.#world = options.world
+    this.#deeds = options.deeds
+    this.journal = new Journal(options.world, options.world.random(`journal/${attemptId}`), options.mood)
+  }
+
+  get isInputClosed(): boolean {
+    return this.#isInputClosed || this.state !== 'live'
+  }
+
+  /** The keeper's process begins. @returns a promise of its header being on disk */
+  async start(launch: KeeperLaunch, bootId: string): Promise<void> {
+    this.state = 'live'
+    this.#world.note(`keeper of ${this.attemptId} started`)
+    await this.journal.append({
+      type: 'header',
+      token: '0'.repeat(32),
+      attemptId: this.attemptId,
+      bootId,
+      protocol: 1,
+      command: [launch.program, ...launch.args],
+      envNames: Object.keys(launch.env),
+      wallMs: Math.floor(this.#world.nowMs),
+      keeperPid: 1,
+      keeperStart: '1',
+      socketPath: `/sim/${this.attemptId}`,
+      ...(launch.deadlineMs === undefined ? {} : { deadlineMs: launch.deadlineMs }),
+    })
+    void this.#launch(launch)
+  }
+
+  /** Writes into the program's input, once per id whatever is repeated. */
+  write(messageId: string, bytes: Uint8Array): Promise<void> {
+    const known = this.#written.get(messageId)
+    if (known !== undefined) return known
+    const done = this.journal.append({ type: 'stdin_intent', messageId, bytes }).then(() => {
+      if (this.state === 'live') this.#program?.input(JSON.parse(fromUtf8.decode(bytes)) as ProgramInput)
+    })
+    this.#written.set(messageId, done)
+    return done
+  }
+
+  async answer(requestId: string, bytes: Uint8Array): Promise<void> {
+    if (this.#answered.has(requestId)) return
+    this.#answered.add(requestId)
+    await this.journal.append({ type: 'control_answer', requestId, by: 'node', bytes })
+  }
+
+  closeInput(): void {
+    if (this.#isInputClosed) return
+    this.#isInputClosed = true
+    this.#append({ type: 'input_closed' })
+    this.#program?.closeInput()
+  }
+
+  /** Ends the tree: the program falls to a signal a moment later. */
+  stop(by: 'node' | 'deadline'): void {
+    if (this.state !== 'live' || this.#isStopping) return
+    this.#isStopping = true
+    this.#append({ type: 'stopping', by })
+    this.#world.after(this.#world.random(`stop/${this.attemptId}`).next() * 400, () => {
+      this.#program?.kill()
+      this.#exit({ signal: 'SIGTERM' })
+    })
+  }
+
+  /** The keeper dies without a word. Its program cannot go on without it. */
+  kill(): void {
+    if (this.state !== 'live') return
+    this.state = 'dead'
+    this.#program?.kill()
+    this.journal.freeze()
+    this.#world.note(`keeper of ${this.attemptId} killed`)
+  }
+
+  /** Power is gone: nothing runs, and the end of the journal may be lost. */
+  losePower(): void {
+    this.kill()
+    if (this.journal.loseUnsynced() > 0) this.#world.count('power cut that shortened a journal')
+    const hasExit = this.journal.records.some((record) => record.type === 'exit')
+    if (this.state === 'ended' && !hasExit) this.state = 'dead'
+    if (this.state === 'dead' && this.journal.records.length === 0) this.state = 'void'
+  }
+
+  async #launch(launch: KeeperLaunch): Promise<void> {
+    await this.journal.append({ type: 'launching' })
+    this.#deeds.launched(this.attemptId)
+    const [sessionId = ''] = launch.args
+    this.#program = new Program({
+      world: this.#world,
+      random: this.#world.random(`program/${this.attemptId}`),
+      sessionId,
+      write: (line) => this.#line(line),
+      exit: (code) => this.#exit({ code }),
+      took: (input, script) => this.#deeds.took(this.attemptId, input, script),
+    })
+    if (launch.deadlineMs !== undefined) this.#world.after(launch.deadlineMs, () => this.stop('deadline'))
+    await this.journal.append({ type: 'launched', pid: 2, start: '2' })
+  }
+
+  #line(line: ProgramLine): void {
+    if (this.state !== 'live') return
+    this.#world.note(`program ${this.attemptId} ${line.type} ${'id' in line ? line.id : ''}`)
+    this.#append({ type: 'stdout', line: utf8.encode(JSON.stringify(line)) })
+  }
+
+  #exit(how: { readonly code?: number; readonly signal?: string }): void {
+    if (this.state !== 'live') return
+    this.state = 'ended'
+    this.#world.note(`keeper of ${this.attemptId} ended`)
+    this.#append({ type: 'exit', proof: 'scan_clean', ...how })
+  }
+
+  #append(body: JournalBody): void {
+    void this.journal.append(body)
+  }
+}
+
+/** All attempts' folders of one machine. They outlive the node, and its keepers do. */
+export class MachineKeepers {
+  readonly world: World
+  readonly attempts = new Map<string, KeptAttempt>()
+  readonly mood: DiskMood
+  readonly #deeds: Deeds
+  #boot = 1
+  readonly #name: string
+
+  constructor(name: string, options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood }) {
+    this.#name = name
+    this.world = options.world
+    this.#deeds = options.deeds
+    this.mood = options.mood
+  }
+
+  get bootId(): string {
+    return `boot-${this.#name}-${this.#boot}`
+  }
+
+  get live(): readonly KeptAttempt[] {
+    return [...this.attempts.values()].filter(({ state }) => state === 'live')
+  }
+
+  /** Creates the folder, exclusively. @returns undefined where it is there already */
+  claim(attemptId: string): KeptAttempt | undefined {
+    if (this.attempts.has(attemptId)) return undefined
+    const kept = new KeptAttempt(attemptId, { world: this.world, deeds: this.#deeds, mood: this.mood })
+    this.attempts.set(attemptId, kept)
+    return kept
+  }
+
+  losePower(): void {
+    this.#boot += 1
+    for (const kept of this.attempts.values()) kept.losePower()
+  }
+}

@@ -1,0 +1,121 @@
+import type { NfltrError } from '../src/core/errors.ts'
+import type { MemoryDisk } from '../src/store/memory-disk.ts'
+import type { MemoryStore } from '../src/store/memory-store.ts'
+import { Engine } from '../src/runtime/engine.ts'
+import type { Store } from '../src/ports/store.ts'
+import { SimClock } from './clock.ts'
+import { Life } from './life.ts'
+import type { SeededRandom } from './random.ts'
+import { type DiskMood, openStore } from './store.ts'
+import type { World } from './world.ts'
+
+/** What one run of a process starts from. */
+export interface Run {
+  readonly life: Life
+  readonly clock: SimClock
+  readonly store: Store
+  readonly memory: MemoryStore
+  readonly engine: Engine
+  readonly random: SeededRandom
+}
+
+/** A program on a machine: it is started, dies, and is started again on the same disk. */
+export abstract class Process {
+  readonly name: string
+  readonly world: World
+  readonly disk: MemoryDisk
+  readonly mood: DiskMood
+  readonly #random: SeededRandom
+  #runs = 0
+  #earlierSyncs = 0
+  #life: Life | undefined
+  #memory: MemoryStore | undefined
+  #restart: { readonly afterMs: () => number } | undefined
+
+  constructor(name: string, options: { readonly world: World; readonly disk: MemoryDisk; readonly mood: DiskMood }) {
+    this.name = name
+    this.world = options.world
+    this.disk = options.disk
+    this.mood = options.mood
+    this.#random = options.world.random(`process/${name}`)
+  }
+
+  /** Runs the production code of this process. Rejects with what ends it. */
+  protected abstract main(run: Run): Promise<void>
+
+  /** Whoever watches over it starts it again this long after each death; undefined: nobody does. */
+  set restartsAfter(afterMs: (() => number) | undefined) {
+    this.#restart = afterMs === undefined ? undefined : { afterMs }
+  }
+
+  get isUp(): boolean {
+    return this.#life?.isAlive === true
+  }
+
+  get life(): Life | undefined {
+    return this.#life
+  }
+
+  get runs(): number {
+    return this.#runs
+  }
+
+  /** Syncs of its disk by all runs so far. */
+  get syncs(): number {
+    return this.#earlierSyncs + (this.#memory?.syncs ?? 0)
+  }
+
+  start(): void {
+    if (this.isUp) return
+    this.#runs += 1
+    const name = `${this.name}#${this.#runs}`
+    const life = new Life(this.world, name, () => this.crash('between two effects'))
+    this.#life = life
+    this.world.note(`start ${name}`)
+    void this.#run(life)
+  }
+
+  /** The process dies at once, and what it had not synced is lost in part. */
+  crash(why: string): void {
+    const life = this.#life
+    if (life?.isAlive !== true) return
+    this.world.note(`crash ${life.name} ${why}`)
+    this.world.count(`crash of a ${this.name.split('-')[0]}`)
+    life.end()
+    if (this.#restart !== undefined) this.world.after(this.#restart.afterMs(), () => this.start())
+  }
+
+  /** The next sync fails, and with it the process. */
+  failDisk(survives: boolean): void {
+    this.#memory?.failNext({ survives })
+  }
+
+  async #run(life: Life): Promise<void> {
+    try {
+      const { disk, mood } = this
+      const random = this.world.random(life.name)
+      const { store, memory } = await openStore({ life, disk, mood, random })
+      this.#earlierSyncs += this.#memory?.syncs ?? 0
+      this.#memory = memory
+      const engine = new Engine(store)
+      const clock = new SimClock(life, this.#random.int(-60_000, 60_000))
+      void engine.failed.then((error) => this.#failed(life, error))
+      await this.main({ life, clock, store, memory, engine, random })
+    } catch (error) {
+      this.#failed(life, error)
+    }
+  }
+
+  /** A store that fails ends its process (and nothing else may). */
+  #failed(life: Life, error: unknown): void {
+    if (!life.isAlive) return
+    const code = (error as Partial<NfltrError>).code
+    if (code === 'store_failed' || code === 'disk_full') this.world.count('disk error')
+    else this.world.violate('no-bugs', `${life.name} ended by itself: ${describe(error)}`)
+    this.crash('ended by an error')
+  }
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? (error.stack ?? error.message) : String(error)
+}

@@ -1,0 +1,218 @@
+import type { MemberFacts, PeerFacts } from '../src/ports/peers.ts'
+import { MemoryDisk } from '../src/store/memory-disk.ts'
+import { acceptedOnce } from './checkers/accepted-once.ts'
+import { ackImpliesDurable } from './checkers/ack-implies-durable.ts'
+import type { Checker } from './checkers/checker.ts'
+import { Deliveries, deliveries } from './checkers/deliveries.ts'
+import { executedOnce } from './checkers/executed-once.ts'
+import { isolation } from './checkers/isolation.ts'
+import { laneOrder } from './checkers/lane-order.ts'
+import { liveness, whatIsLeft } from './checkers/liveness.ts'
+import { logSequence } from './checkers/log-sequence.ts'
+import { oneOutcome } from './checkers/one-outcome.ts'
+import { receipts } from './checkers/receipts.ts'
+import { sentImpliesDurable } from './checkers/sent-implies-durable.ts'
+import { DeedsLedger } from './deeds.ts'
+import { calmDisk, drawMix, Faults } from './faults.ts'
+import { HubProcess } from './hub-process.ts'
+import { MachineKeepers } from './machine-keepers.ts'
+import { Network } from './network.ts'
+import { NodeProcess } from './node-process.ts'
+import { Observer } from './observer.ts'
+import type { Process } from './process.ts'
+import type { Scene } from './scene.ts'
+import { type Violation, World } from './world.ts'
+import { Workload } from './workload.ts'
+
+/** How long things go wrong, how long the rest may take after that, and how long nothing may happen then: milliseconds. */
+const phases = { faultsMs: 30_000, healMs: 400_000, idleMs: 60_000 } as const
+
+export interface Outcome {
+  readonly seed: number
+  readonly traceHash: string
+  readonly steps: number
+  readonly virtualMs: number
+  readonly violations: readonly Violation[]
+  readonly counts: ReadonlyMap<string, number>
+  readonly lastTrace: readonly string[]
+}
+
+export interface SimulateOptions {
+  readonly onTrace?: (line: string) => void
+}
+
+/** One whole run: two hubs and two nodes over the production code, in a world that the seed alone decides. */
+export async function simulate(seed: number, options: SimulateOptions = {}): Promise<Outcome> {
+  const world = new World(seed)
+  world.onTrace = options.onTrace
+  const onRejection = (error: unknown): void => {
+    const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
+    world.violate('no-bugs', `a promise was rejected and nobody looked: ${text}`)
+  }
+  process.on('unhandledRejection', onRejection)
+  try {
+    await new Run(world).run()
+  } finally {
+    process.off('unhandledRejection', onRejection)
+  }
+  const { traceHash, steps, nowMs, violations, counts, lastTrace } = world
+  return { seed, traceHash, steps, virtualMs: nowMs, violations, counts, lastTrace }
+}
+
+class Run {
+  readonly #world: World
+  readonly #scene: Scene
+  readonly #checkers: readonly Checker[]
+  readonly #observer: Observer
+  readonly #faults: Faults
+
+  constructor(world: World) {
+    this.#world = world
+    const mix = drawMix(world.random('mix'))
+    const shape = world.random('shape')
+    const deeds = new DeedsLedger(world)
+    const byHub = new Map<string, Deliveries>()
+    this.#checkers = [
+      ackImpliesDurable(),
+      sentImpliesDurable(),
+      laneOrder(),
+      acceptedOnce(),
+      oneOutcome(),
+      deliveries(byHub),
+      logSequence(),
+      executedOnce(),
+      isolation(),
+      receipts(),
+      liveness(),
+    ]
+    const network = new Network({
+      world,
+      members: [...hubNames.map((name) => memberOf(name, 'hub')), ...nodeNames.map((name) => memberOf(name, 'node'))],
+      delays: { baseMs: mix.latencyMs, jitterMs: mix.jitterMs },
+      onFrame: (from, to, frame, link) => this.#observer.saw(from, to, frame, link),
+    })
+    const hubs = hubNames.map((name, index) => {
+      const self = factsOf(name, 'hub')
+      const disk = diskOf(world, name)
+      return new HubProcess(name, { world, disk, mood: { ...calmDisk }, network, self, hubId: `hub_${index + 1}` })
+    })
+    const nodes = nodeNames.map((name) => {
+      const mood = { ...calmDisk }
+      const machine = new MachineKeepers(name, { world, deeds, mood })
+      const self = factsOf(name, 'node')
+      const disk = diskOf(world, name)
+      return new NodeProcess(name, { world, disk, mood, network, machine, self, maxAgents: shape.int(1, 4) })
+    })
+    const workloads = hubs.map((hub) => {
+      const own = new Deliveries(hub.name, (text) => world.violate('deliveries', text))
+      byHub.set(hub.name, own)
+      const plan = {
+        spawns: shape.int(1, 6),
+        machines: nodeNames,
+        cancelChance: mix.cancelChance,
+        isBulky: mix.isBulky,
+        crashChance: mix.programCrashChance,
+      }
+      return new Workload(hub, { plan, deliveries: own })
+    })
+    const processes: readonly Process[] = [...hubs, ...nodes]
+    for (const one of processes) one.restartsAfter = () => shape.next() * 4_000
+    const byPeerId = new Map<string, Process>([...hubs, ...nodes].map((one) => [one.self.peerId, one]))
+    this.#scene = { world, hubs, nodes, workloads, deeds }
+    this.#observer = new Observer({
+      world,
+      checkers: this.#checkers,
+      processOf: (peerId) => {
+        const found = byPeerId.get(peerId)
+        if (found === undefined) throw new Error(`nobody is ${peerId}`)
+        return found
+      },
+    })
+    this.#faults = new Faults(
+      {
+        world,
+        network,
+        processes,
+        machines: nodes.map(({ machine }) => machine),
+        moods: processes.map(({ mood }) => mood),
+        workloads,
+        cutPower: (machine) => {
+          nodes.find((node) => node.machine === machine)?.crash('power cut')
+          machine.losePower()
+        },
+      },
+      mix,
+    )
+  }
+
+  /** A phase in which things go wrong, one in which everything ends, and one in which nothing may happen. */
+  async run(): Promise<void> {
+    const world = this.#world
+    const { hubs, nodes, workloads } = this.#scene
+    for (const one of [...nodes, ...hubs]) one.start()
+    for (const workload of workloads) workload.begin()
+    this.#faults.begin()
+    await world.run({ untilMs: phases.faultsMs })
+    this.#faults.heal()
+    for (const workload of workloads) workload.heal()
+    const isOver = (): boolean => workloads.every(({ isDone }) => isDone) && whatIsLeft(this.#scene).length === 0
+    await world.run({ untilMs: phases.faultsMs + phases.healMs, isOver })
+    if (world.violations.length > 0) return
+    this.#checkEnd()
+    await this.#checkIdle()
+  }
+
+  #checkEnd(): void {
+    for (const checker of this.#checkers) {
+      checker.atEnd?.(this.#scene, (text) => this.#world.violate(checker.name, text))
+    }
+  }
+
+  /** Idle means: heartbeats, and nothing else, neither on the wire nor on a disk (V3). */
+  async #checkIdle(): Promise<void> {
+    const world = this.#world
+    if (world.violations.length > 0) return
+    // What was on its way when the last word was read still arrives.
+    await world.run({ untilMs: world.nowMs + 2_000 })
+    const processes = [...this.#scene.hubs, ...this.#scene.nodes]
+    const before = { frames: this.#observer.meaningful, syncs: processes.map((one) => one.syncs), steps: world.steps }
+    await world.run({ untilMs: world.nowMs + phases.idleMs })
+    const frames = this.#observer.meaningful - before.frames
+    if (frames > 0) world.violate('idle', `${frames} frames were sent while nothing was to be done`)
+    for (const [index, one] of processes.entries()) {
+      const syncs = one.syncs - (before.syncs[index] ?? 0)
+      if (syncs > 0) world.violate('idle', `${one.name} wrote ${syncs} times while nothing was to be done`)
+    }
+    const steps = world.steps - before.steps
+    if (steps > idleStepsMax) world.violate('idle', `${steps} events happened while nothing was to be done`)
+  }
+}
+
+/** Four links with a heartbeat of each side every 15 s, and whatever answers them, for a minute. */
+const idleStepsMax = 150
+
+const hubNames = ['hub-a', 'hub-b'] as const
+const nodeNames = ['node-x', 'node-y'] as const
+
+function factsOf(name: string, kind: 'hub' | 'node'): PeerFacts {
+  const index = (hubNames as readonly string[]).indexOf(name) + 1
+  return {
+    peerId: kind === 'hub' ? `peer-${name}-process` : `peer-${name}`,
+    machinePeerId: `peer-${name}`,
+    name,
+    kind,
+    roles: [kind],
+    ...(kind === 'hub' ? { hubId: `hub_${index}` } : {}),
+    softwareVersion: '0.1.0',
+    path: 'lan',
+  }
+}
+
+function memberOf(name: string, kind: 'hub' | 'node'): MemberFacts {
+  return { machinePeerId: `peer-${name}`, name, roles: [kind], addresses: [], issuedAtMs: 0, expiresAtMs: Date.UTC(2036, 0, 1) }
+}
+
+function diskOf(world: World, name: string): MemoryDisk {
+  const id = [...world.random(`store/${name}`).bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  return new MemoryDisk({ storeId: id, incarnation: 1 })
+}

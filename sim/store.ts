@@ -1,0 +1,72 @@
+import type { Store, StoreEntry, StoreOperation } from '../src/ports/store.ts'
+import type { MemoryDisk } from '../src/store/memory-disk.ts'
+import { type MemoryStore, openMemoryStore } from '../src/store/memory-store.ts'
+import { forever, type Life } from './life.ts'
+import type { SeededRandom } from './random.ts'
+
+/** How the disks of one machine behave now. */
+export interface DiskMood {
+  /** A sync takes up to this long, in milliseconds. */
+  syncMaxMs: number
+  /** How likely a sync is to take up to half a second instead. */
+  slowChance: number
+}
+
+/**
+ * The in-memory twin over a disk that outlives the process: syncs take virtual time, and a death loses a random part of
+ * what was not synced.
+ */
+export async function openStore(options: {
+  readonly life: Life
+  readonly disk: MemoryDisk
+  readonly mood: DiskMood
+  readonly random: SeededRandom
+}): Promise<{ readonly store: Store; readonly memory: MemoryStore }> {
+  const { life, disk, mood, random } = options
+  const { world } = life
+  const memory = await openMemoryStore({
+    disk,
+    sync: () => {
+      const isSlow = random.chance(mood.slowChance)
+      const delayMs = 0.2 + random.next() * (isSlow ? 500 : mood.syncMaxMs)
+      return life.delayed(delayMs, () => world.note(`${life.name} synced`))
+    },
+  })
+  life.onDeath(() => {
+    const lost = memory.unsynced
+    const kept = random.int(0, lost)
+    if (lost > kept) world.count('crash that lost unsynced writes')
+    memory.crash({ keepUnsynced: kept })
+  })
+  return { store: new GatedStore(memory, life), memory }
+}
+
+class GatedStore implements Store {
+  readonly identity: Store['identity']
+  readonly failed: Promise<Error>
+  readonly #memory: MemoryStore
+  readonly #life: Life
+
+  constructor(memory: MemoryStore, life: Life) {
+    this.#memory = memory
+    this.#life = life
+    this.identity = memory.identity
+    this.failed = memory.failed
+  }
+
+  commit(batch: readonly StoreOperation[]): Promise<void> {
+    return this.#life.act() ? this.#memory.commit(batch) : forever()
+  }
+
+  get(key: string): Promise<Uint8Array | undefined> {
+    return this.#memory.get(key)
+  }
+
+  scan(prefix: string, options?: { readonly from?: string; readonly limit?: number }): AsyncIterable<StoreEntry> {
+    return this.#memory.scan(prefix, options)
+  }
+
+  close(): Promise<void> {
+    return this.#memory.close()
+  }
+}

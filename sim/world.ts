@@ -1,0 +1,103 @@
+import { hashText, SeededRandom } from './random.ts'
+import { Schedule, type Scheduled } from './schedule.ts'
+
+export interface Violation {
+  readonly checker: string
+  readonly atMs: number
+  readonly message: string
+}
+
+/** Lines of the trace that are kept for the message of a failure. */
+const traceKept = 400
+
+/**
+ * Virtual time and everything that happens in it, one event after the other.
+ *
+ * Production code runs here as it is, with its promises. Between two events everything that became ready runs to its end,
+ * in the order in which it became ready, and nothing but the schedule makes anything ready: so one seed is one history.
+ */
+export class World {
+  readonly seed: number
+  /** How often each thing happened, by name: what a run covered. */
+  readonly counts = new Map<string, number>()
+  readonly violations: Violation[] = []
+  /** Events so far. */
+  steps = 0
+  /** Written out with every line of the trace, for a replay that is looked at. */
+  onTrace: ((line: string) => void) | undefined
+  readonly #schedule = new Schedule()
+  readonly #trace: string[] = []
+  #nowMs = 0
+  #hash = 0x811c9dc5
+  #lines = 0
+
+  constructor(seed: number) {
+    this.seed = seed
+  }
+
+  get nowMs(): number {
+    return this.#nowMs
+  }
+
+  /** Names the whole history: two runs with equal hashes saw the same. */
+  get traceHash(): string {
+    return `${this.#hash.toString(16).padStart(8, '0')}-${this.#lines}`
+  }
+
+  get lastTrace(): readonly string[] {
+    return this.#trace.slice(-traceKept)
+  }
+
+  random(name: string): SeededRandom {
+    return new SeededRandom(this.seed, name)
+  }
+
+  after(delayMs: number, run: () => void): Scheduled {
+    return this.#schedule.add(this.#nowMs + Math.max(0, delayMs), run)
+  }
+
+  note(line: string): void {
+    const dated = `${this.#nowMs.toFixed(3)} ${line}`
+    this.#hash = hashText(dated, this.#hash)
+    this.#lines += 1
+    this.#trace.push(dated)
+    if (this.#trace.length > 2 * traceKept) this.#trace.splice(0, traceKept)
+    this.onTrace?.(dated)
+  }
+
+  count(name: string): void {
+    this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
+  }
+
+  violate(checker: string, message: string): void {
+    this.violations.push({ checker, atMs: this.#nowMs, message })
+    this.note(`VIOLATION ${checker}: ${message}`)
+  }
+
+  /** Runs until `isOver` says so, virtual time is up, nothing is left, or a promise is broken. */
+  async run(options: { readonly untilMs: number; readonly isOver?: () => boolean }): Promise<void> {
+    await settled()
+    while (this.violations.length === 0 && options.isOver?.() !== true) {
+      const next = this.#schedule.take()
+      if (next === undefined) return
+      if (next.isCancelled) continue
+      if (next.atMs > options.untilMs) {
+        this.#schedule.add(next.atMs, next.run)
+        this.#nowMs = options.untilMs
+        return
+      }
+      this.#nowMs = next.atMs
+      this.steps += 1
+      next.run()
+      await settled()
+    }
+  }
+}
+
+/**
+ * Resolves once every promise that can go on has gone on. Node runs a tick only after the queue of promises is empty, and
+ * this needs no turn of the event loop: nothing of the real world can come in between.
+ */
+function settled(): Promise<void> {
+  return new Promise((resolve) => process.nextTick(resolve))
+}
