@@ -108,7 +108,7 @@ export function announceable(addresses: readonly Multiaddr[]): readonly Multiadd
   return [...chosen].sort((a, b) => dialRank(hostOf(a) ?? '') - dialRank(hostOf(b) ?? '')).slice(0, limits.addressesMax)
 }
 
-export function isLoopback(host: string): boolean {
+function isLoopback(host: string): boolean {
   return host === '::1' || host === 'localhost' || host.startsWith('127.')
 }
 

@@ -21,6 +21,9 @@ export interface AdmissionOptions {
 /** Streams that a connection may have opened on us before it has passed hello. */
 const streamsBeforeHelloMax = 2
 
+/** How long a joiner that proved its invite may stay without hello, in milliseconds. */
+const issuingTimeoutMs = 30_000
+
 /**
  * One connection on its way from a stranger to a member: what it has used, how long it may still take, and how it ended.
  * Until `pass` it is cut at the first bound it breaks.
@@ -31,7 +34,7 @@ export class Admission {
 
   readonly #raw: RawConnection
   readonly #options: AdmissionOptions
-  readonly #timer: Timer
+  #timer: Timer
   readonly #settled = Promise.withResolvers<boolean>()
   #connection: Connection | undefined
   #muxer: (StreamMuxer & { ping?(): Promise<number> }) | undefined
@@ -46,9 +49,7 @@ export class Admission {
     this.#options = options
     this.isMember = options.isMember
     this.prefix = options.prefix
-    this.#timer = options.clock.after(limits.helloTimeoutMs, () => {
-      this.cut(new NfltrError('timed_out', 'The peer did not finish hello in time.'))
-    })
+    this.#timer = this.#cutAfter(limits.helloTimeoutMs)
     raw.addEventListener?.('message', this.#count)
     raw.addEventListener?.('close', () => this.#end())
   }
@@ -91,6 +92,13 @@ export class Admission {
    */
   prove(): void {
     this.#isProven = true
+  }
+
+  /** The peer proved an invite: what is left to do takes as long as this machine's disk, not as long as the peer likes. */
+  allowIssuing(): void {
+    if (this.#phase !== 'quarantine') return
+    this.#timer.cancel()
+    this.#timer = this.#cutAfter(issuingTimeoutMs)
   }
 
   /** The peer is a member: the bounds of strangers no longer hold. */
@@ -163,6 +171,12 @@ export class Admission {
         ),
       )
     }
+  }
+
+  #cutAfter(delayMs: number): Timer {
+    return this.#options.clock.after(delayMs, () => {
+      this.cut(new NfltrError('timed_out', 'The peer did not finish hello in time.'))
+    })
   }
 
   #end(): void {

@@ -15,6 +15,8 @@ export interface HostOptions {
   readonly kind: PeerKind
   /** Addresses given by a person; without any, the port of the kind on every interface, or the next free one. */
   readonly listen: readonly string[] | undefined
+  /** The interfaces of the default, as the beginning of a multiaddr. */
+  readonly interfaces?: readonly string[]
   readonly quarantine: Quarantine
   /** Registers handlers and listeners before the first connection can come in. Called for each port that is tried. */
   readonly prepare: (host: Libp2p) => Promise<void>
@@ -44,19 +46,19 @@ const keepAliveMs = 30_000
 export async function startHost(options: HostOptions): Promise<Libp2p> {
   if (options.listen !== undefined) return listenOn(options, options.listen)
   const first = firstPorts[options.kind]
+  const at = (port: number): readonly string[] =>
+    (options.interfaces ?? everyInterface).map((start) => `${start}/tcp/${port}`)
   if (first !== undefined) {
     for (let port = first; port < first + portsTried; port += 1) {
-      const host = await create(options, everywhere(port))
-      if (isListeningOn(host, everywhere(port))) return host
+      const host = await create(options, at(port))
+      if (isListeningOn(host, at(port))) return host
       await host.stop()
     }
   }
-  return create(options, everywhere(0))
+  return create(options, at(0))
 }
 
-function everywhere(port: number): readonly string[] {
-  return [`/ip4/0.0.0.0/tcp/${port}`, `/ip6/::/tcp/${port}`]
-}
+const everyInterface = ['/ip4/0.0.0.0', '/ip6/::'] as const
 
 async function listenOn(options: HostOptions, listen: readonly string[]): Promise<Libp2p> {
   const addresses = listen.map((text) => parseListenAddress(text))

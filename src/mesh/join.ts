@@ -1,10 +1,10 @@
 import { NfltrError } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
-import { isMachineName, isWithin, judgeClaimant, type Membership } from '../core/membership.ts'
-import { openAddressRecord, openMembership, openProcessCertificate, signMembership } from '../identity/envelopes.ts'
+import { isWithin, judgeClaimant, type Membership } from '../core/membership.ts'
+import { openAddressRecord, openMembership, openProcessCertificate } from '../identity/envelopes.ts'
 import { type Invite, inviteProof, type ProofInput, proofsEqual } from '../identity/invites.ts'
-import { fingerprintOf, type PrivateKey } from '../identity/keys.ts'
-import type { ClaimRecord, InviteRecord, IssuerBook, OwnMembership } from '../ports/home.ts'
+import { issueMembership } from '../identity/issuing.ts'
+import type { PrivateKey } from '../identity/keys.ts'
+import type { InviteRecord, IssuerBook, OwnMembership } from '../ports/home.ts'
 import type { Random } from '../ports/random.ts'
 import { encodeHandshake, type JoinChallenge, type JoinProof, type JoinStart } from '../wire/handshake-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
@@ -29,16 +29,18 @@ export interface IssuerSide {
   readonly joinerPeerId: string
   readonly random: Random
   readonly wallMs: () => number
+  /** Called once the joiner proved that it has the invite. */
+  readonly onProven: () => void
 }
 
 /**
- * The issuer's half of a join (R12, R13). Nothing is signed before the invite is claimed for this very PeerId, durable; the
- * member is in the roster before it hears that it is one; a joiner that comes again gets the membership that it got.
+ * The issuer's half of a join (R12, R13). Nothing of the book is touched before the joiner proved the invite;
+ * the member is in the roster before it hears that it is one; a joiner that comes again gets the membership that it got.
  *
  * @returns the new member
  * @throws {NfltrError} why the joiner was refused, after telling it
  */
-export async function issueMembership(frames: FrameStream, side: IssuerSide): Promise<Membership> {
+export async function answerJoiner(frames: FrameStream, side: IssuerSide): Promise<Membership> {
   try {
     const start = await receive(frames, 'join_start')
     const invite = await findInvite(side, start)
@@ -49,9 +51,14 @@ export async function issueMembership(frames: FrameStream, side: IssuerSide): Pr
     if (!proofsEqual(answer.proof, proofOf('joiner'))) {
       throw new NfltrError('invite_invalid', 'The joiner did not prove that it has the invite.')
     }
+    side.onProven()
     await checkAddresses(answer, side)
-    const envelope = await claimAndSign(side, invite, answer)
-    const membership = await openMembership(envelope, { meshId: side.standing.meshId })
+    const { envelope, membership } = await issueMembership(side.role.book, side.role.meshKey, {
+      inviteId: invite.inviteId,
+      joinerPeerId: side.joinerPeerId,
+      nameWanted: answer.nameWanted,
+      nowMs: side.wallMs(),
+    })
     await side.roster.take(
       { membership: envelope, addressRecords: [answer.addressRecord] },
       { seenAtMs: side.wallMs() },
@@ -121,60 +128,6 @@ async function checkAddresses(answer: JoinProof, side: IssuerSide): Promise<void
   if (record.peerId !== side.joinerPeerId) {
     throw new NfltrError('bad_signature', 'The joiner’s address record is of another process.')
   }
-}
-
-async function claimAndSign(side: IssuerSide, invite: InviteRecord, answer: JoinProof): Promise<Uint8Array> {
-  const { book, meshKey } = side.role
-  const peerId = side.joinerPeerId
-  const nowMs = side.wallMs()
-  // Asked before the claim, so that a name that is taken does not cost the invite.
-  const earlier = await book.findClaim(invite.inviteId)
-  const isFirst = earlier === undefined
-  if (isFirst && nowMs <= invite.expiresAtMs) await checkName(side, invite, answer)
-  const claim = await book.claim({ inviteId: invite.inviteId, peerId, fingerprint: fingerprintOf(peerId), nowMs })
-  if (claim.membership !== undefined) return claim.membership
-  const name = await checkName(side, invite, answer)
-  await book.takeName(name, peerId, await replacing(side, invite))
-  const membership: Membership = {
-    meshId: side.standing.meshId,
-    issuerId: side.standing.meshId,
-    machinePeerId: peerId,
-    name,
-    roles: invite.roles,
-    issuedAtMs: nowMs,
-    expiresAtMs: nowMs + limits.membershipTermMs,
-    serial: await book.nextSerial(),
-  }
-  return settle(book, claim, await signMembership(meshKey, membership))
-}
-
-async function settle(book: IssuerBook, claim: ClaimRecord, envelope: Uint8Array): Promise<Uint8Array> {
-  await book.settleClaim(claim, envelope)
-  return envelope
-}
-
-/** The name that the member gets: the owner's choice before the joiner's wish. */
-async function checkName(side: IssuerSide, invite: InviteRecord, answer: JoinProof): Promise<string> {
-  const name = invite.name ?? answer.nameWanted
-  if (name === undefined || !isMachineName(name)) {
-    throw new NfltrError('invalid_argument', `The name ${JSON.stringify(name ?? '')} cannot be a machine’s name.`, {
-      hint: 'Choose one with --name: 1 to 63 characters of a-z, 0-9 and -.',
-    })
-  }
-  const owner = await side.role.book.ownerOfName(name)
-  const replaces = (await replacing(side, invite)).replaces
-  if (owner !== undefined && owner !== side.joinerPeerId && owner !== replaces) {
-    throw new NfltrError('name_taken', `The name ${name} belongs to another machine of the mesh.`, {
-      hint: 'Choose another with --name.',
-    })
-  }
-  return name
-}
-
-/** The machine whose name may be taken over, by the name that the owner gave. */
-async function replacing(side: IssuerSide, invite: InviteRecord): Promise<{ readonly replaces?: string }> {
-  if (invite.replaces === undefined) return {}
-  return { replaces: (await side.role.book.ownerOfName(invite.replaces)) ?? invite.replaces }
 }
 
 export interface JoinerSide {

@@ -59,11 +59,6 @@ export class Quarantine {
     denyInboundEncryptedConnection: (peerId: PeerId) => this.#isTurnedAway(peerId.toString()),
   }
 
-  /** Connections that have not passed hello and were not dialled by us. */
-  get halfOpenCount(): number {
-    return this.#halfOpen.size
-  }
-
   admissionOf(connection: Connection): Admission {
     const admission = this.#byTimeline.get(connection.timeline) ?? this.#admit(connection, { isInbound: false })
     admission.attach(connection)

@@ -40,7 +40,7 @@ export async function exchangeRoster(frames: FrameStream, roster: Roster, option
   return isNews
 }
 
-export function digestOf(roster: Roster): RosterDigest {
+function digestOf(roster: Roster): RosterDigest {
   const entries = roster
     .entries()
     .flatMap(({ membership: { body }, records }) => [

@@ -1,5 +1,4 @@
 import { type ErrorCode, NfltrError } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
 import type { Link, PeerFacts } from '../ports/peers.ts'
 import type { FrameStream } from './frame-stream.ts'
 
@@ -62,5 +61,3 @@ export function objectionToSession(peer: PeerFacts, self: PeerFacts): NfltrError
   }
   return undefined
 }
-
-export const sessionFrameMaxBytes = limits.sessionFrameMaxBytes

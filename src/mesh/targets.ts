@@ -32,19 +32,23 @@ export function addressTarget(text: string, options: TargetOptions): Target {
   }
 }
 
-/**
- * A member, by its machine, at the addresses that the roster has. A hub wants the machine's node; everyone else wants
- * whichever process of the machine can be reached.
- */
+/** Which processes of a wanted machine count: a hub wants nodes, a node hubs and owners, a command whoever is there. */
+const wantedKinds: Record<PeerKind, readonly PeerKind[]> = {
+  hub: ['node'],
+  node: ['hub', 'issuer'],
+  issuer: ['node', 'hub', 'issuer'],
+  observer: ['node', 'hub', 'issuer'],
+  cli: ['node', 'hub', 'issuer'],
+}
+
+/** A member, by its machine, at the addresses that the roster has. */
 export function memberTarget(machinePeerId: string, options: TargetOptions): Target {
   const { links } = options
-  const wantsNode = options.ownKind === 'hub'
+  const kinds = wantedKinds[options.ownKind]
   return {
     key: machinePeerId,
     isReached: () =>
-      wantsNode
-        ? links.newest(machinePeerId) !== undefined
-        : links.connected().some((facts) => facts.machinePeerId === machinePeerId),
+      links.connected().some((facts) => facts.machinePeerId === machinePeerId && kinds.includes(facts.kind)),
     version: () => {
       const records = options.roster()?.entryOf(machinePeerId)?.records.values() ?? []
       return Math.max(0, ...[...records].map((record) => record.body.seq))
@@ -52,7 +56,7 @@ export function memberTarget(machinePeerId: string, options: TargetOptions): Tar
     connect: async (signal) => {
       const entry = options.roster()?.entryOf(machinePeerId)
       const records = [...(entry?.records.values() ?? [])]
-        .filter(({ body }) => !wantsNode || body.peerId === machinePeerId)
+        .filter(({ body }) => kinds.includes(body.kind))
         .sort((a, b) => b.body.seq - a.body.seq)
       let failure: NfltrError | undefined
       for (const { body } of records) {

@@ -1,12 +1,15 @@
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { Connection, Libp2p } from '@libp2p/interface'
+import { multiaddr } from '@multiformats/multiaddr'
 import type { PeerKind } from '../../src/core/membership.ts'
 import type { PrivateKey } from '../../src/identity/keys.ts'
+import { portOf } from '../../src/mesh/addresses.ts'
 import { FrameStream } from '../../src/mesh/frame-stream.ts'
 import type { MeshHost, Standing } from '../../src/mesh/peers.ts'
 import { helloOf } from '../../src/mesh/standing.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { decodeHandshake, encodeHandshake, type HandshakeMessage, type Hello } from '../../src/wire/handshake-codec.ts'
-import { type Bench, connectionTo } from './support.ts'
+import { addressOf, type Bench, connectionTo } from './support.ts'
 
 export const megabyte = 1024 * 1024
 
@@ -62,4 +65,30 @@ function helloFor(member: { readonly standing: Standing; readonly kind: PeerKind
     member.standing,
     Date.now(),
   )
+}
+
+/** A way to a mesh that can go silent without either end being told, as a pulled cable does. */
+export async function freezablePath(
+  bench: Bench,
+  mesh: MeshHost,
+): Promise<{ readonly address: string; readonly freeze: () => void }> {
+  const port = portOf(multiaddr(addressOf(mesh))) ?? 0
+  const sockets: Socket[] = []
+  const server = createServer((inward) => {
+    const outward = connect(port, '127.0.0.1')
+    sockets.push(inward, outward)
+    inward.pipe(outward).pipe(inward)
+    for (const socket of [inward, outward]) socket.on('error', () => {})
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  bench.defer(async () => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return {
+    address: `/ip4/127.0.0.1/tcp/${(server.address() as AddressInfo).port}`,
+    freeze: () => {
+      for (const socket of sockets) socket.unpipe().pause()
+    },
+  }
 }

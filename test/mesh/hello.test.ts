@@ -3,7 +3,7 @@ import type { ProcessCertificate } from '../../src/core/membership.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
 import type { HandshakeMessage, Hello } from '../../src/wire/handshake-codec.ts'
-import { sayByHand } from './by-hand.ts'
+import { freezablePath, sayByHand } from './by-hand.ts'
 import { addressOf, Bench, certificate, day, memberOf, peerDown, peerUp, soon, TestMesh } from './support.ts'
 
 describe('hello', () => {
@@ -249,6 +249,24 @@ describe('hello', () => {
 
     expect(hub.connected()).toHaveLength(1)
     expect(hub.refusals()).toEqual({ duplicate_identity: 1 })
+  })
+
+  test('a second process with the key of one that has gone silent takes its place', async () => {
+    const hub = await bench.member(mesh, 'hub')
+    const { key, standing } = await memberOf(mesh, 'node')
+    const path = await freezablePath(bench, hub)
+    const first = await bench.start({ kind: 'node', key, standing })
+    const second = await bench.start({ kind: 'node', key, standing })
+    await first.connect(path.address, soon())
+    await peerUp(hub)
+    const down = peerDown(hub, first.self.peerId)
+    path.freeze()
+
+    await second.connect(addressOf(hub), soon())
+
+    await down
+    expect(hub.connected()).toMatchObject([{ peerId: second.self.peerId }])
+    expect(hub.refusals()).toEqual({})
   })
 
   test('names another key at the address than was asked for', async () => {

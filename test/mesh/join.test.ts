@@ -190,6 +190,30 @@ describe('join', () => {
     await expect(joiner.join(await invite({}), wish({ name: 'vm2' }))).rejects.toMatchObject({ code: 'already_exists' })
   })
 
+  test('a machine that joins without becoming a node says hello too, under a certificate of its own making', async () => {
+    const joiner = await bench.start({ kind: 'cli', key: await generateKey() })
+    const greeted = peerUp(issuer)
+
+    await joiner.join(await invite({ roles: ['hub'], name: 'desk' }), wish())
+
+    expect(await greeted).toMatchObject({
+      name: 'desk',
+      kind: 'cli',
+      roles: ['hub'],
+      machinePeerId: joiner.self.peerId,
+    })
+    expect(issuer.refusals()).toEqual({})
+  })
+
+  test('a node that got no role of a node is not refused for saying hello as one', async () => {
+    const { joiner } = await newcomer()
+
+    await joiner.join(await invite({ roles: ['hub'], name: 'desk' }), wish())
+
+    expect(issuer.refusals()).toEqual({})
+    expect(joiner.self.roles).toEqual(['hub'])
+  })
+
   test('a process that is no issuer takes no joiners', async () => {
     const node = await bench.member(mesh, 'node')
     const { joiner } = await newcomer()

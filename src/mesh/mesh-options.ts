@@ -1,0 +1,28 @@
+import type { PeerKind } from '../core/membership.ts'
+import type { PrivateKey } from '../identity/keys.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { MeshFiles } from '../ports/home.ts'
+import type { Random } from '../ports/random.ts'
+import type { IssuerRole } from './join.ts'
+import type { Standing } from './standing.ts'
+
+export interface MeshOptions {
+  /** The transport key of this process: the machine's for a node and a joiner, a key of its own for all others. */
+  readonly key: PrivateKey
+  readonly kind: PeerKind
+  readonly hubId?: string
+  /** Absent for a machine that has yet to join: then nothing works but `join`. */
+  readonly standing?: Standing
+  readonly files: MeshFiles
+  readonly clock: Clock
+  readonly random: Random
+  readonly softwareVersion: string
+  /** Multiaddrs to listen on; absent: the port of the kind, or the next free one, on every interface. */
+  readonly listen?: readonly string[]
+  /** Addresses of peers to stay connected with, from `--peer`; with or without `/p2p/…`. */
+  readonly peers?: readonly string[]
+  /** Set for the process that holds the issuer's lock: it answers joiners. */
+  readonly issuer?: IssuerRole
+  /** On a node: the highest epoch seen of a hub, told to that hub in hello (rule 7). */
+  readonly highestEpochSeen?: (hubId: string) => number | undefined
+}

@@ -1,0 +1,156 @@
+import type { Multiaddr } from '@multiformats/multiaddr'
+import { signAddressRecord } from '../identity/envelopes.ts'
+import type { PrivateKey } from '../identity/keys.ts'
+import type { Clock } from '../ports/clock.ts'
+import type { MeshFiles } from '../ports/home.ts'
+import type { PeerFacts } from '../ports/peers.ts'
+import { hostOf, parsePeerAddress, withoutPeerId } from './addresses.ts'
+import { Roster } from './roster.ts'
+import { type OwnStanding, openersFor, openStanding, type ProcessFacts, type Standing } from './standing.ts'
+
+export interface OwnPlaceOptions {
+  readonly key: PrivateKey
+  readonly process: ProcessFacts
+  readonly files: MeshFiles
+  readonly clock: Clock
+  /** The roster changed, or there is one now. */
+  readonly onNews: () => void
+}
+
+/** IP addresses of members that are remembered as such. */
+const memberHostsMax = 4096
+
+/** What this process is in the mesh and what it knows of the members: its standing, the roster, the newest issue time. */
+export class OwnPlace {
+  readonly #options: OwnPlaceOptions
+  /** IP addresses at which members are or were: those keep a share of the half-open places. */
+  readonly #memberHosts = new Set<string>()
+  #standing: OwnStanding | undefined
+  #roster: Roster | undefined
+  #seenMs = 0
+  #seenWrite: Promise<void> = Promise.resolve()
+
+  constructor(options: OwnPlaceOptions) {
+    this.#options = options
+  }
+
+  get standing(): OwnStanding | undefined {
+    return this.#standing
+  }
+
+  get roster(): Roster | undefined {
+    return this.#roster
+  }
+
+  get facts(): PeerFacts {
+    const { peerId, kind, hubId, softwareVersion } = this.#options.process
+    const body = this.#standing?.body
+    return {
+      peerId,
+      machinePeerId: body?.machinePeerId ?? peerId,
+      name: body?.name ?? '',
+      kind,
+      roles: body?.roles ?? [],
+      ...(hubId === undefined ? {} : { hubId }),
+      softwareVersion,
+      path: 'lan',
+    }
+  }
+
+  /** The wall clock, never before the newest issue time that a valid signature named (rule 16). */
+  wallMs(): number {
+    return Math.max(this.#options.clock.wallMs(), this.#seenMs)
+  }
+
+  isMemberHost(host: string): boolean {
+    return this.#memberHosts.has(host)
+  }
+
+  noteMemberAt(address: Multiaddr | undefined): void {
+    const host = address === undefined ? undefined : hostOf(address)
+    if (host !== undefined && this.#memberHosts.size < memberHostsMax) this.#memberHosts.add(host)
+  }
+
+  /**
+   * Takes a standing, and with it the roster of the home.
+   *
+   * @throws {NfltrError} `bad_signature` when the membership is not of its mesh
+   */
+  async take(standing: Standing): Promise<void> {
+    const { files } = this.#options
+    const own = await openStanding(standing)
+    this.#seenMs = Math.max(this.#seenMs, await files.seenTimeMs())
+    this.#roster = await Roster.load(files, openersFor(standing.meshId))
+    this.#roster.watch(() => this.#onNews())
+    this.#standing = own
+    this.#onNews()
+  }
+
+  /** Puts this process into the roster, with where it listens; a command that is about to end leaves no addresses. */
+  async announce(listening: readonly Multiaddr[]): Promise<void> {
+    const standing = this.#standing
+    if (standing === undefined) return
+    const { clock, process } = this.#options
+    const isLasting = process.kind !== 'cli'
+    const addressRecords = isLasting ? [await this.signAddresses(standing.meshId, listening)] : []
+    await this.#roster?.take(
+      { membership: standing.membership, addressRecords },
+      { vouched: process.peerId, seenAtMs: clock.wallMs() },
+    )
+  }
+
+  signAddresses(meshId: string, listening: readonly Multiaddr[]): Promise<Uint8Array> {
+    const { peerId, kind, hubId } = this.#options.process
+    const known = this.#roster?.entryOf(this.facts.machinePeerId)?.records.get(peerId)?.body.seq ?? 0
+    return signAddressRecord(this.#options.key, {
+      meshId,
+      peerId,
+      kind,
+      ...(hubId === undefined ? {} : { hubId }),
+      addresses: listening.map(withoutPeerId),
+      relays: [],
+      // Wall time, so that a home that was lost and set up anew goes on above what others remember.
+      seq: Math.max(known + 1, this.#options.clock.wallMs()),
+    })
+  }
+
+  /** When a member was last seen is a courtesy: a disk that refuses it shows itself elsewhere. */
+  noteSeen(machinePeerId: string): void {
+    this.#roster?.seen(machinePeerId, this.#options.clock.wallMs()).catch(() => {})
+  }
+
+  /** Resolves once what was learnt is on disk. */
+  async close(): Promise<void> {
+    await this.#roster?.close()
+    await this.#seenWrite
+  }
+
+  #onNews(): void {
+    const roster = this.#roster
+    if (roster === undefined) return
+    this.#raiseSeen(roster.newestIssueMs())
+    for (const entry of roster.entries()) {
+      // Strangers on this very machine are strangers.
+      if (entry.membership.body.machinePeerId === this.facts.machinePeerId) continue
+      for (const { body } of entry.records.values()) {
+        for (const address of body.addresses) this.noteMemberAt(parseQuietly(address))
+      }
+    }
+    this.#options.onNews()
+  }
+
+  #raiseSeen(issuedAtMs: number): void {
+    if (issuedAtMs <= this.#seenMs) return
+    this.#seenMs = issuedAtMs
+    // A disk that refuses shows itself elsewhere; the next newer membership is another chance.
+    this.#seenWrite = this.#options.files.raiseSeenTime(issuedAtMs).catch(() => {})
+  }
+}
+
+function parseQuietly(address: string): Multiaddr | undefined {
+  try {
+    return parsePeerAddress(address)
+  } catch {
+    return undefined
+  }
+}
