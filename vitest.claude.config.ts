@@ -7,7 +7,7 @@ export default defineConfig({
     globalSetup: ['test/claude/binary.ts'],
     pool: 'forks',
     // The program takes half a second to start on a quiet machine and several on a busy one.
-    testTimeout: 60_000,
+    testTimeout: 120_000,
     hookTimeout: 60_000,
     maxWorkers: 2,
   },
