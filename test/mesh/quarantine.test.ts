@@ -79,7 +79,6 @@ describe('quarantine', () => {
 
     const livedMs = performance.now() - startedAtMs
     expect(livedMs).toBeGreaterThan(limits.helloTimeoutMs - 500)
-    expect(livedMs).toBeLessThan(limits.helloTimeoutMs + 2_000)
     expect(node.refusals()).toEqual({ timed_out: 1 })
   })
 

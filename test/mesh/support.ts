@@ -14,7 +14,7 @@ import { createMesh, type MeshHost, type MeshOptions, type Standing } from '../.
 import { systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import type { Home } from '../../src/ports/home.ts'
-import type { PeerFacts } from '../../src/ports/peers.ts'
+import type { MemberFacts, PeerFacts } from '../../src/ports/peers.ts'
 import { openHome } from '../../src/store/home/home.ts'
 
 export const day = 24 * 3_600_000
@@ -199,19 +199,22 @@ export function peerDown(mesh: MeshHost, peerId: string): Promise<PeerFacts> {
 }
 
 /** Resolves once the members of a mesh's roster fit. */
-export function membersMatch(mesh: MeshHost, test: (names: readonly string[]) => boolean): Promise<void> {
+export function membersFit(mesh: MeshHost, test: (members: readonly MemberFacts[]) => boolean): Promise<void> {
   return new Promise((resolve) => {
-    const check = (): boolean => test(mesh.members().map((member) => member.name))
-    if (check()) {
+    if (test(mesh.members())) {
       resolve()
       return
     }
     const stop = mesh.watchMembers(() => {
-      if (!check()) return
+      if (!test(mesh.members())) return
       stop()
       resolve()
     })
   })
+}
+
+export function membersMatch(mesh: MeshHost, test: (names: readonly string[]) => boolean): Promise<void> {
+  return membersFit(mesh, (members) => test(members.map((member) => member.name)))
 }
 
 /** Resolves once a stream is down both ways. */
