@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { limits } from '../../src/core/limits.ts'
 import { prefixOf } from '../../src/mesh/addresses.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
-import { addressOf, Bench, connectionTo, soon, streamClosed, TestMesh } from './support.ts'
+import { addressOf, Bench, connectionTo, peerUp, soon, streamClosed, TestMesh } from './support.ts'
 
 describe('quarantine', () => {
   let bench: Bench
@@ -104,7 +104,9 @@ describe('quarantine', () => {
 
   test('members still get in while strangers of their network fill their share', async () => {
     const hub = await bench.member(mesh, 'hub')
+    const greeted = peerUp(node)
     await hub.connect(addressOf(node), soon())
+    await greeted
     await hub.close()
     for (let index = 0; index < limits.halfOpenPerPrefixMax; index += 1) {
       await (await bench.stranger()).dial(multiaddr(addressOf(node)), soon())

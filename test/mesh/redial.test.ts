@@ -34,6 +34,22 @@ describe('redial', () => {
     expect((await up).peerId).toBe(again.self.peerId)
   })
 
+  test('a node that comes back at another address finds the hub that it knew', async () => {
+    const member = await memberOf(mesh, 'node')
+    const node = await bench.start({ ...member })
+    const hub = await bench.member(mesh, 'hub')
+    hub.wantAddress(addressOf(node))
+    await peerUp(node)
+    await until(() => node.members().some(({ roles }) => roles.includes('hub')))
+    const down = peerDown(hub, node.self.peerId)
+    await node.close()
+    await down
+
+    const again = await bench.start({ ...member })
+
+    expect((await peerUp(again)).peerId).toBe(hub.self.peerId)
+  })
+
   test('dials a peer again after the connection was lost, from the side that wants it', async () => {
     const node = await bench.member(mesh, 'node')
     const hub = await bench.member(mesh, 'hub', { more: { peers: [addressOf(node)] } })
