@@ -47,6 +47,7 @@ export const limits = {
   killGraceMs: 2_000,
   redialFirstMs: 100,
   redialCapMs: 15_000,
+  redialHubCapMs: 60_000,
   toolAnswerMs: 30_000,
   waitProgressMs: 30_000,
   replyDefaultBytes: 40_000,

@@ -10,6 +10,8 @@ export interface Target {
   readonly isReached: () => boolean
   /** Changes when better addresses may be known; then it is tried at once again. */
   readonly version?: () => number
+  /** The longest wait between two attempts, where it is another than `limits.redialCapMs`. */
+  readonly capMs?: number
   /** One attempt over every address known now. @throws {NfltrError} saying which were tried */
   readonly connect: (signal: AbortSignal) => Promise<void>
 }
@@ -41,6 +43,10 @@ export class LinkKeeper {
   constructor(options: { readonly clock: Clock; readonly random: Random }) {
     this.#clock = options.clock
     this.#random = options.random
+  }
+
+  has(key: string): boolean {
+    return this.#wanted.has(key)
   }
 
   /** Dials now unless it is reached or being dialled, and from now on whenever it is not. */
@@ -141,7 +147,7 @@ export class LinkKeeper {
   #nextDelayMs(wanted: Wanted): number {
     const attempt = wanted.attempt
     wanted.attempt += 1
-    const delayMs = backoffMs(attempt, this.#random)
+    const delayMs = backoffMs(attempt, this.#random, wanted.target.capMs)
     // Who refused us, or was refused, is turned away for a while on the other side; asking sooner changes nothing.
     return isRefusal(wanted.lastError) ? limits.refusedPeerPauseMs + delayMs : delayMs
   }
@@ -154,9 +160,9 @@ function isRefusal(error: NfltrError | undefined): boolean {
 /**
  * The wait before retry number `attempt`, 0 for the first: exponential, with full jitter.
  *
- * @returns milliseconds in [0, min(`redialCapMs`, `redialFirstMs` · 2^attempt))
+ * @returns milliseconds in [0, min(`capMs`, `redialFirstMs` · 2^attempt))
  */
-export function backoffMs(attempt: number, random: Random): number {
-  const ceilingMs = Math.min(limits.redialCapMs, limits.redialFirstMs * 2 ** Math.min(attempt, 30))
+export function backoffMs(attempt: number, random: Random, capMs: number = limits.redialCapMs): number {
+  const ceilingMs = Math.min(capMs, limits.redialFirstMs * 2 ** Math.min(attempt, 30))
   return random.next() * ceilingMs
 }

@@ -19,7 +19,7 @@ import { Refusals } from './refusals.ts'
 import { RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts, Standing } from './standing.ts'
-import { addressTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
+import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
 
 export type { IssuerRole } from './join.ts'
 export type { JoinWish } from './join-host.ts'
@@ -247,6 +247,19 @@ export class MeshHost implements Peers {
     if (this.#place.standing === undefined) return
     await this.#place.announce(this.#libp2p().getMultiaddrs())
     for (const peer of this.#options.peers ?? []) this.wantAddress(peer)
+    this.#wantHubs()
+  }
+
+  /** A node stays in touch with the hubs it knows also when they cannot find it. */
+  #wantHubs(): void {
+    if (this.#process.kind !== 'node' || this.#host === undefined) return
+    for (const { membership, records } of this.#place.roster?.entries() ?? []) {
+      const { machinePeerId, roles } = membership.body
+      if (!roles.includes('hub')) continue
+      for (const [peerId, { body }] of records) {
+        if (body.kind === 'hub' && !this.#keeper.has(peerId)) this.#keeper.want(hubTarget({ machinePeerId, peerId }, this.#targetOptions()))
+      }
+    }
   }
 
   async #prepare(host: Libp2p): Promise<void> {
@@ -291,6 +304,7 @@ export class MeshHost implements Peers {
 
   #onNews(): void {
     for (const listener of [...this.#memberWatchers]) listener()
+    this.#wantHubs()
     this.#keeper.review()
     this.#spread.announce()
   }

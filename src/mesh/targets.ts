@@ -32,6 +32,29 @@ export function addressTarget(text: string, options: TargetOptions): Target {
   }
 }
 
+/**
+ * A hub, by its own process, for a node whose listener nobody reached: it moved, or it came back elsewhere. Hubs that are
+ * not running are tried ever more rarely; a new address of one is tried at once.
+ */
+export function hubTarget(hub: { readonly machinePeerId: string; readonly peerId: string }, options: TargetOptions): Target {
+  const { links } = options
+  const record = () => options.roster()?.entryOf(hub.machinePeerId)?.records.get(hub.peerId)?.body
+  return {
+    key: hub.peerId,
+    capMs: limits.redialHubCapMs,
+    isReached: () => links.newest(hub.peerId) !== undefined,
+    version: () => record()?.seq ?? 0,
+    connect: async (signal) => {
+      const addresses = (record()?.addresses ?? []).slice(0, limits.addressesMax)
+      await reach(
+        options,
+        addresses.map((text) => withPeerId(text, hub.peerId)),
+        signal,
+      )
+    },
+  }
+}
+
 /** Which processes of a wanted machine count: a hub wants nodes, a node hubs and owners, a command whoever is there. */
 const wantedKinds: Record<PeerKind, readonly PeerKind[]> = {
   hub: ['node'],

@@ -162,6 +162,7 @@ async function running(session: McpSession, agentId: string): Promise<void> {
     const list = await session.tool('list_agents', {})
     const agent = (list['agents'] as { agent_id: string; state: string }[]).find((one) => one.agent_id === agentId)
     if (agent?.state === 'running') return
+    if (agent?.state !== 'queued' && agent?.state !== 'starting') throw new Error(`the agent does not run: ${JSON.stringify(agent)}`)
   }
 }
 

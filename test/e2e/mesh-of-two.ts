@@ -18,7 +18,10 @@ export interface MeshOfTwo extends AsyncDisposable {
 export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[] } = {}): Promise<MeshOfTwo> {
   const hub = await newMachine()
   const scenario = join(hub.project, '..', 'scenario.json')
-  const node = await newMachine({ env: { NFLTR_SCENARIO: scenario, ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
+  const node = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
+  const program = join(node.project, '..', 'claude')
+  const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
+  await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${scenario}' "$@"\n`, { mode: 0o755 })
   await hub.json(['mesh', 'create', '--name', 'laptop'])
   const inviting = hub.start(['mesh', 'invite', '--name', 'vm1'])
   const invite = await inviting.event('invite')
@@ -26,9 +29,7 @@ export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[
     'node',
     'join',
     '--claude',
-    join(repository, 'test/fixtures/fake-claude/claude'),
-    '--pass-env',
-    'NFLTR_SCENARIO',
+    program,
     ...(options.nodeFlags ?? ['--max-agents', '4']),
   ]
   let current = node.start([...flags, '--invite-file', '-'], { input: String(invite['invite']) })

@@ -35,12 +35,14 @@ describe('redial', () => {
   })
 
   test('a node that comes back at another address finds the hub that it knew', async () => {
-    const member = await memberOf(mesh, 'node')
+    const member = { ...(await memberOf(mesh, 'node')), home: await bench.home() }
     const node = await bench.start({ ...member })
     const hub = await bench.member(mesh, 'hub')
     hub.wantAddress(addressOf(node))
     await peerUp(node)
-    await until(() => node.members().some(({ roles }) => roles.includes('hub')))
+    const knows = async (): Promise<boolean> =>
+      (await member.home.mesh.roster()).some(({ addresses }) => addresses.some(({ peerId }) => peerId === hub.self.peerId))
+    await expect.poll(knows, { timeout: 10_000 }).toBe(true)
     const down = peerDown(hub, node.self.peerId)
     await node.close()
     await down

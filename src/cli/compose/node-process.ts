@@ -30,7 +30,7 @@ import { keepIssuer } from './issuer.ts'
 import { givenInvite, noInvite, redeem } from './join-mesh.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole } from './mesh-process.ts'
-import { type LinkLog, nodeStatusDocument } from './node-status.ts'
+import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
 import { Teardown } from './teardown.ts'
 
 /**
@@ -112,7 +112,7 @@ export async function serveNode(context: Context, options: NodeJoinOptions, tell
       name: machine.membership.name,
       listen,
       pid: process.pid,
-      allows: node.card.allows,
+      allows: allowsDocument(node.card),
       credential: node.card.credential,
       ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
       ...notesOf(node.card),

@@ -1,4 +1,5 @@
 import type { MeshHost } from '../../mesh/peers.ts'
+import type { NodeCard } from '../../core/model.ts'
 import type { Node } from '../../node/node.ts'
 import { freeBytes } from '../../platform/disk.ts'
 import type { Home } from '../../ports/home.ts'
@@ -44,7 +45,12 @@ export async function nodeStatusDocument(of: {
       bytes: hubs.reduce((sum, { outbox }) => sum + outbox.bytes, 0),
     },
     disk: { free_bytes: free, state: free < diskFullBytes ? 'full' : free < diskLowBytes ? 'low' : 'ok' },
-    allows: node.card.allows,
+    allows: allowsDocument(node.card),
     version: node.card.version,
   }
+}
+
+export function allowsDocument(card: NodeCard): Record<string, unknown> {
+  const { allTools, monitors, repos } = card.allows
+  return { all_tools: allTools, monitors, repos }
 }
