@@ -141,7 +141,7 @@ export class Sessions {
       for (let failures = 0; this.#peer(peerId) !== undefined && !this.#closing.signal.aborted; ) {
         const isOpened = await this.#serveOnce(peerId, session)
         failures = isOpened ? 0 : failures + 1
-        await this.#pause(peerId, failures)
+        if (!this.#closing.signal.aborted) await this.#pause(peerId, failures)
       }
     } catch (error) {
       // The store is failing, or this hub is stale: either way the process is about to end.

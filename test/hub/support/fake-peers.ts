@@ -13,7 +13,10 @@ export class FakePeers implements Peers {
   readonly #links = new Map<string, MemoryLinkPair>()
   readonly #listeners = new Set<PeerListener>()
   readonly #memberListeners = new Set<() => void>()
+  readonly #silent = new Set<string>()
   readonly wanted = new Set<string>()
+  /** Nodes to which session streams were opened, in order. */
+  readonly opens: string[] = []
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -35,6 +38,7 @@ export class FakePeers implements Peers {
   connect(node: ScriptedNode): void {
     if (!this.#roster.has(node.peerId)) this.join(node)
     this.#nodes.set(node.peerId, node)
+    this.#silent.delete(node.peerId)
     for (const listener of this.#listeners) listener.up(factsOf(node))
   }
 
@@ -46,6 +50,7 @@ export class FakePeers implements Peers {
 
   /** From now on nothing passes in either direction, and neither side is told. */
   silence(node: ScriptedNode): void {
+    this.#silent.add(node.peerId)
     this.#links.get(node.peerId)?.silence()
   }
 
@@ -81,6 +86,8 @@ export class FakePeers implements Peers {
     if (node === undefined) throw new NfltrError('link_down', `${peerId} is not connected.`)
     const pair = memoryLinkPair({ clock: this.#clock, hub: hubFacts, node: factsOf(node) })
     this.#links.set(peerId, pair)
+    this.opens.push(peerId)
+    if (this.#silent.has(peerId)) pair.silence()
     node.accept(pair.node).catch(() => undefined)
     return pair.hub
   }

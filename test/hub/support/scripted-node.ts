@@ -1,4 +1,4 @@
-import type { AttemptRef, HubMessage, NodeMessage, SessionAccept } from '../../../src/core/messages.ts'
+import type { AttemptRef, HubMessage, NodeMessage, SessionAccept, SessionOpen } from '../../../src/core/messages.ts'
 import { type AttemptResult, type Capacity, type NodeCard, noUsage } from '../../../src/core/model.ts'
 import type { Clock } from '../../../src/ports/clock.ts'
 import type { Link } from '../../../src/ports/peers.ts'
@@ -47,6 +47,8 @@ export class ScriptedNode {
   bootId = 'boot-1'
   /** What it says to have when a session opens, by attempt. */
   readonly inventory = new Map<string, Inventory[number]>()
+  /** Every session opening that it read. */
+  readonly opens: SessionOpen[] = []
   /** Everything the hub said, in order, each once. */
   readonly heard: HubMessage[] = []
   /** What it does about a claim, a message or a stop. By default it takes claims in and starts them. */
@@ -57,9 +59,9 @@ export class ScriptedNode {
   readonly #disk = new MemoryDisk()
   #running: Promise<{ engine: Engine; session: Session<NodeMessage, HubMessage> }> | undefined
 
-  constructor(options: { name: string; clock: Clock; card?: Partial<NodeCard>; slots?: number }) {
+  constructor(options: { name: string; clock: Clock; card?: Partial<NodeCard>; slots?: number; peerId?: string }) {
     this.name = options.name
-    this.peerId = `peer-${options.name}`
+    this.peerId = options.peerId ?? `peer-${options.name}`
     this.#clock = options.clock
     const slots = options.slots ?? 2
     this.card = { ...plainCard, maxAgents: slots, ...options.card }
@@ -70,6 +72,7 @@ export class ScriptedNode {
   async accept(link: Link): Promise<void> {
     const { session } = await this.#run()
     const open = await Session.readOpen(link, { signal: new AbortController().signal })
+    this.opens.push(open)
     this.highestEpochSeen = Math.max(this.highestEpochSeen ?? 0, open.epoch)
     const { bootId, card, capacity } = this
     await session.accept(link, open, { bootId, card, capacity, inventory: [...this.inventory.values()] })
@@ -98,13 +101,17 @@ export class ScriptedNode {
   /** Ends an attempt as the node's record has it. */
   async end(ref: AttemptRef, result: AttemptResult): Promise<void> {
     this.inventory.set(ref.attemptId, { attemptId: ref.attemptId, state: 'ended', keeper: 'ended' })
+    const { free, running, queued } = this.capacity
     await this.say({ type: 'ended', ref, result })
+    await this.tellCapacity({ free: free + 1, running: running - 1, queued })
   }
 
   obey(message: HubMessage): readonly NodeMessage[] {
     switch (message.type) {
       case 'claim': {
         const { ref } = message
+        const { free, running, queued } = this.capacity
+        void this.tellCapacity({ free: free - 1, running: running + 1, queued })
         this.inventory.set(ref.attemptId, { attemptId: ref.attemptId, state: 'running', keeper: 'live' })
         return [
           { type: 'claimed', ref },

@@ -30,9 +30,22 @@ export interface SpawnReply {
   readonly facts: Json
 }
 
+/** A clock whose wall can be moved apart from its awake time, as the wall of a machine that was off for a while is. */
+class TwinClock extends ManualClock {
+  #skippedMs = 0
+
+  skipWall(byMs: number): void {
+    this.#skippedMs += byMs
+  }
+
+  override wallMs(): number {
+    return super.wallMs() + this.#skippedMs
+  }
+}
+
 /** One machine's hub over a disk that survives it, and the nodes of its mesh. */
 export class TwinHub {
-  readonly clock = new ManualClock()
+  readonly clock = new TwinClock()
   readonly nodes: ScriptedNode[] = []
   disk = new MemoryDisk()
   sessionKey = 'session-1'
