@@ -29,6 +29,7 @@ export function onClaim(state: NodeAttempt | undefined, event: ClaimEvent): Node
     place: undefined,
     steers: [],
     stop: undefined,
+    inputs: [],
     journalOffset: 0,
     claimedAtMs: event.atMs,
     startedAtMs: undefined,

@@ -12,6 +12,7 @@ export function end(
   const ended: NodeAttempt = {
     ...state,
     phase: 'ended',
+    inputs: [],
     steers: state.steers.map(({ text: _, ...steer }) => ({ ...steer, text: '' })),
     end: { outcome: result.outcome, reason: result.reason, endedAtMs: atMs, keeperGone },
     keptUntilMs: keeperGone === undefined ? undefined : atMs + evidenceKeptMs,

@@ -39,6 +39,8 @@ export interface NodeAttempt {
   readonly place: TurnPlace | undefined
   readonly steers: readonly QueuedSteer[]
   readonly stop: QueuedStop | undefined
+  /** In the order in which the driver had them. */
+  readonly inputs: readonly DrivenInput[]
   /** Everything of the journal before this byte has been read, and what followed from it is on disk. */
   readonly journalOffset: number
   readonly claimedAtMs: number
@@ -63,7 +65,6 @@ export interface QueuedSteer {
   readonly commandId: string
   readonly messageId: string
   readonly text: string
-  /** Whether the driver was given it; what followed from that is in the same batch. */
   readonly isDriven: boolean
   readonly state: 'accepted' | MessageState
 }
@@ -72,6 +73,21 @@ export interface QueuedStop {
   readonly commandId: string
   readonly isDriven: boolean
 }
+
+/**
+ * An input of the driver, and where in the journal it was given: everything before byte `at` came first, everything behind
+ * it after. A restarted node gives the same inputs at the same places, so that its driver comes to the same state.
+ */
+export type DrivenInput = { readonly at: number } & (
+  | { readonly type: 'steer'; readonly messageId: string }
+  | { readonly type: 'stop'; readonly commandId: string }
+  | { readonly type: 'woke'; readonly token: string }
+)
+
+export type DriverInput =
+  | { readonly type: 'steer'; readonly messageId: string; readonly text: string }
+  | { readonly type: 'stop'; readonly commandId: string }
+  | { readonly type: 'woke'; readonly token: string }
 
 /** Why an attempt is not taken in. */
 export interface Decline {
@@ -104,16 +120,18 @@ export type NodeAttemptEvent =
       readonly atMs: number
     }
   | { readonly type: 'fence'; readonly epoch: number }
-  /** `isLive`: the driver can be given inputs now; if not, it gets this one with `launched` or `resumed`. */
-  | { readonly type: 'steer'; readonly message: SteerMessage; readonly isLive: boolean }
-  | { readonly type: 'stop'; readonly message: StopMessage; readonly isLive: boolean; readonly atMs: number }
+  /** `liveAt`: how far the driver has read, where it can be given inputs now; if not, it gets them once it can. */
+  | { readonly type: 'steer'; readonly message: SteerMessage; readonly liveAt: number | undefined }
+  | { readonly type: 'stop'; readonly message: StopMessage; readonly liveAt: number | undefined; readonly atMs: number }
   | { readonly type: 'collected'; readonly message: CollectedMessage }
   /** The folders are made and the launch is prepared. */
   | { readonly type: 'prepared'; readonly place: TurnPlace }
   | { readonly type: 'not_prepared'; readonly decline: Decline; readonly atMs: number }
-  | { readonly type: 'launched'; readonly atMs: number }
-  /** A restarted node has read the journal up to `journalOffset`; `written` are the messages with an intent in it. */
-  | { readonly type: 'resumed'; readonly written: ReadonlySet<string> }
+  | { readonly type: 'launched'; readonly liveAt: number; readonly atMs: number }
+  /** A restarted node has read the journal again as far as its predecessor had. */
+  | { readonly type: 'resumed'; readonly liveAt: number }
+  /** A bound that the driver had set ran out, and it was told so. */
+  | { readonly type: 'woke'; readonly token: string; readonly liveAt: number }
   | { readonly type: 'session_ready'; readonly sessionId: string }
   | { readonly type: 'message_state'; readonly messageId: string; readonly state: MessageState }
   | { readonly type: 'progress'; readonly offset: number }
@@ -138,14 +156,8 @@ export type NodeAttemptEffect =
   | { readonly type: 'release_slot' }
   | { readonly type: 'prepare' }
   | { readonly type: 'launch' }
-  /** An input for the driver. `isRepeat`: it had it before the restart, so its log lines are on disk already. */
-  | {
-      readonly type: 'drive'
-      readonly input:
-        | { readonly type: 'steer'; readonly messageId: string; readonly text: string }
-        | { readonly type: 'stop'; readonly commandId: string }
-      readonly isRepeat: boolean
-    }
+  /** An input for the driver; what follows from it goes into the same batch. */
+  | { readonly type: 'drive'; readonly input: DriverInput }
   | { readonly type: 'make_receipt' }
   /** Show that nothing of an attempt that the node does not know runs here, then say so. */
   | { readonly type: 'prove_absent'; readonly ref: AttemptRef }

@@ -2,7 +2,7 @@ import { unreachable } from './errors.ts'
 import { limits } from './limits.ts'
 import type { AttemptRef } from './messages.ts'
 import { declineAnswer, onClaim } from './node-attempt-claim.ts'
-import { onSteer, onStop, startDriving } from './node-attempt-commands.ts'
+import { driveWaiting, onSteer, onStop, onWoke } from './node-attempt-commands.ts'
 import { end, settleMessages } from './node-attempt-end.ts'
 import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
 import { declineKeptMs, isOpen, type NodeAttemptStep, nothing, persist, tombstoneKeptMs } from './node-attempt-step.ts'
@@ -39,10 +39,12 @@ export function step(state: NodeAttempt | undefined, event: NodeAttemptEvent): N
       return onNotPrepared(state, event)
     case 'launched':
       if (state.phase !== 'launching') return nothing(state)
-      return startDriving({ ...state, phase: 'running', startedAtMs: event.atMs }, new Set(), { isRepeat: false })
+      return driveWaiting({ ...state, phase: 'running', startedAtMs: event.atMs }, event.liveAt)
     case 'resumed':
       if (state.phase !== 'running') return nothing(state)
-      return startDriving(state, event.written, { isRepeat: true })
+      return driveWaiting(state, event.liveAt)
+    case 'woke':
+      return onWoke(state, event)
     case 'session_ready':
       if (!isOpen(state) || state.announcedSessionId !== undefined) return nothing(state)
       return persist({ ...state, announcedSessionId: event.sessionId }, [

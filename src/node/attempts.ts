@@ -1,7 +1,7 @@
 import type { NodeMessage } from '../core/messages.ts'
 import type { AttemptResult, Capacity } from '../core/model.ts'
 import { step } from '../core/node-attempt.ts'
-import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from '../core/node-attempt-state.ts'
+import type { DriverInput, NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from '../core/node-attempt-state.ts'
 import { isOpen } from '../core/node-attempt-step.ts'
 import { capacityOf, emptySlots, type HeldSlot, releaseSlot, type Slots, takeSlot } from '../core/slots.ts'
 import type { Transaction } from '../runtime/engine.ts'
@@ -12,7 +12,7 @@ import { type AgentRecord, deleteAttempt, dropResult, writeAgent, writeAttempt, 
 export interface AttemptsOutside {
   send(tx: Transaction, hubId: string, message: NodeMessage): void
   /** Hands an input to the attempt's driver, in the same transaction. */
-  drive(tx: Transaction, attemptId: string, effect: Extract<NodeAttemptEffect, { type: 'drive' }>): void
+  drive(tx: Transaction, attemptId: string, input: DriverInput): void
   prepare(attemptId: string): void
   launch(attemptId: string): void
   /** The attempt has ended: whatever still waits for its program may go. */
@@ -148,7 +148,7 @@ export class Attempts {
         tx.afterDurable(() => outside.capacityChanged())
         break
       case 'drive':
-        outside.drive(tx, attemptId, effect)
+        outside.drive(tx, attemptId, effect.input)
         break
       case 'delete':
         if (entry.written !== undefined) deleteAttempt(tx, entry.written)

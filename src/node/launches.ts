@@ -2,6 +2,7 @@ import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { noUsage, type Reason, reasons, temporaryDeclines } from '../core/model.ts'
 import { later } from '../core/node-attempt-claim.ts'
+import { drivenInputs } from '../core/node-attempt-commands.ts'
 import type { Decline, NodeAttempt, TurnPlace } from '../core/node-attempt-state.ts'
 import { directoryHolder } from '../core/slots.ts'
 import type { PreparedLaunch, TurnLaunch } from '../ports/agent-driver.ts'
@@ -199,6 +200,7 @@ export class Launches {
       keeper: held,
       launch: launchOf(state, state.place),
       resumeAt: state.journalOffset,
+      inputs: drivenInputs(state),
     })
     this.#turns.set(attemptId, turn)
     await follow(this.#ports, { turn, keeper: held, signal: this.#stopping.signal })

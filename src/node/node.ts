@@ -76,7 +76,7 @@ class RunningNode implements Node {
     })
     this.#attempts = new Attempts(ports.settings.maxAgents, {
       send: (tx, hubId, message) => this.#sessions.send(tx, hubId, message),
-      drive: (tx, attemptId, { input, isRepeat }) => this.#launches.turn(attemptId)?.feed(tx, input, { isRepeat }),
+      drive: (tx, attemptId, input) => this.#launches.turn(attemptId)?.feed(tx, input),
       prepare: (attemptId) => this.#launches.prepare(attemptId),
       launch: (attemptId) => {
         this.#launches.launch(attemptId)
@@ -190,7 +190,7 @@ class RunningNode implements Node {
       return
     }
     const subject = { hubId, attemptId: ref.attemptId }
-    const isLive = this.#launches.turn(ref.attemptId)?.isLive ?? false
+    const liveAt = this.#launches.turn(ref.attemptId)?.liveAt
     const atMs = this.#ports.clock.wallMs()
     switch (message.type) {
       case 'claim':
@@ -205,10 +205,10 @@ class RunningNode implements Node {
         })
         break
       case 'steer':
-        this.#attempts.dispatch(tx, subject, { type: 'steer', message, isLive })
+        this.#attempts.dispatch(tx, subject, { type: 'steer', message, liveAt })
         break
       case 'stop':
-        this.#attempts.dispatch(tx, subject, { type: 'stop', message, isLive, atMs })
+        this.#attempts.dispatch(tx, subject, { type: 'stop', message, liveAt, atMs })
         break
       case 'collected':
         this.#attempts.dispatch(tx, subject, { type: 'collected', message })

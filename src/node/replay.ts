@@ -1,4 +1,5 @@
 import type { JournalRecord } from '../core/journal.ts'
+import type { DriverInput } from '../core/node-attempt-state.ts'
 import type { TurnEffect } from '../ports/agent-driver.ts'
 import type { KeeperAction } from './keeper-hands.ts'
 
@@ -12,22 +13,37 @@ type Wake = Extract<TurnEffect, { type: 'wake_after' }>
  */
 export class Replay {
   readonly untilOffset: number
-  /** Messages that went into the program's input for certain. */
-  readonly written = new Set<string>()
+  /** What the driver was given besides the journal, and where in it; in that order. */
+  readonly #inputs: { readonly at: number; readonly input: DriverInput }[]
   readonly #actions: KeeperAction[] = []
   readonly #wakes = new Map<string, Wake>()
 
-  constructor(untilOffset: number) {
+  constructor(untilOffset: number, inputs: readonly { readonly at: number; readonly input: DriverInput }[]) {
     this.untilOffset = untilOffset
+    this.#inputs = [...inputs]
   }
 
   covers(record: JournalRecord): boolean {
     return record.nextOffset <= this.untilOffset
   }
 
-  take(record: JournalRecord, effects: readonly TurnEffect[]): void {
-    if (record.type === 'stdin_intent') this.written.add(record.messageId)
+  /** Inputs that the driver had before the first byte behind `offset` was read, each once. */
+  inputsUpTo(offset: number): readonly DriverInput[] {
+    const due = this.#inputs.filter(({ at }) => at <= offset)
+    this.#inputs.splice(0, due.length)
+    return due.map(({ input }) => input)
+  }
+
+  cross(record: JournalRecord): void {
     this.#drop((action) => isDone(action, record))
+  }
+
+  /** A bound that ran out is over: its timer is not owed any more. */
+  ranOut(input: DriverInput): void {
+    if (input.type === 'woke') this.#wakes.delete(input.token)
+  }
+
+  owe(effects: readonly TurnEffect[]): void {
     for (const effect of effects) {
       if (effect.type === 'wake_after') this.#wakes.set(effect.token, effect)
       else if (isAction(effect)) this.#actions.push(effect)

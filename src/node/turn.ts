@@ -1,7 +1,7 @@
 import type { ExitProof, JournalRecord } from '../core/journal.ts'
 import { limits } from '../core/limits.ts'
 import { type AttemptResult, noUsage } from '../core/model.ts'
-import type { NodeAttemptEvent } from '../core/node-attempt-state.ts'
+import type { DriverInput, NodeAttemptEvent } from '../core/node-attempt-state.ts'
 import type { AgentDriver, TurnEffect, TurnInput, TurnLaunch } from '../ports/agent-driver.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Keeper } from '../ports/keepers.ts'
@@ -30,6 +30,8 @@ export interface TurnOptions {
   readonly launch: TurnLaunch
   /** The journal before this byte was read by an earlier run of the node, and what follows from it is on disk. */
   readonly resumeAt: number
+  /** What the driver was given by then besides the journal. */
+  readonly inputs: readonly { readonly at: number; readonly input: DriverInput }[]
 }
 
 /**
@@ -37,7 +39,8 @@ export interface TurnOptions {
  *
  * Two facts keep lines from being lost or repeated, wherever the node is killed. The offset is written only by `#flush`, in
  * one batch with everything that the records before it gave rise to. And the driver's state is never stored: it follows
- * from the journal, which is read again from its beginning.
+ * from the journal and from its other inputs, which are kept with the offset at which it was given them, so a restarted node
+ * gives it the same inputs in the same order. A bound that had not run out starts anew.
  */
 export class Turn {
   readonly #options: TurnOptions
@@ -46,6 +49,8 @@ export class Turn {
   #state: unknown
   #replay: Replay | undefined
   #offset: number
+  /** How far the known part of the journal has been read again. */
+  #replayed = 0
   #gathered: PendingEvent[] = []
   #gatherTimer: Timer | undefined
   #keeperGone: string | undefined
@@ -56,18 +61,18 @@ export class Turn {
     this.#options = options
     this.#hands = new KeeperHands(options.keeper, options.clock)
     this.#state = options.driver.begin(options.launch)
-    this.#replay = new Replay(options.resumeAt)
+    this.#replay = new Replay(options.resumeAt, options.inputs)
     this.#offset = options.resumeAt
   }
 
-  /** Whether the driver may be given inputs: not while the journal's known part is being read again. */
-  get isLive(): boolean {
-    return this.#replay === undefined && !this.#isOver
+  /** How far the driver has read, where it may be given inputs: not while the known part is being read again. */
+  get liveAt(): number | undefined {
+    return this.#replay === undefined && !this.#isOver ? this.#offset : undefined
   }
 
-  /** Where to read the journal on after it was interrupted. While the known part is read again, from its beginning. */
+  /** Where to read the journal on after it was interrupted. */
   get offset(): number {
-    return this.#replay === undefined ? this.#offset : 0
+    return this.#replay === undefined ? this.#offset : this.#replayed
   }
 
   replaceKeeper(keeper: Keeper): void {
@@ -79,7 +84,7 @@ export class Turn {
     if (this.#isOver) return
     if (this.#replay !== undefined) {
       if (this.#replay.covers(record)) {
-        this.#replay.take(record, this.#advance({ type: 'record', record }))
+        this.#again(this.#replay, record)
         // At once, and not with the next record: a program that waits for what it is owed writes none.
         if (record.nextOffset === this.#replay.untilOffset) await this.goLive()
         return
@@ -97,7 +102,8 @@ export class Turn {
     }
     await this.#write((tx) => {
       this.#process(tx, effects)
-      if (isLaunched) this.#options.host.dispatch(tx, { type: 'launched', atMs: this.#wallMs() })
+      if (isLaunched)
+        this.#options.host.dispatch(tx, { type: 'launched', liveAt: record.nextOffset, atMs: this.#wallMs() })
     })
   }
 
@@ -105,19 +111,18 @@ export class Turn {
   async goLive(): Promise<void> {
     const replay = this.#replay
     if (replay === undefined || this.#isOver) return
+    this.#giveAgain(replay, Number.POSITIVE_INFINITY)
     this.#replay = undefined
     await this.#write((tx) => {
       this.#process(tx, replay.owed())
-      this.#options.host.dispatch(tx, { type: 'resumed', written: replay.written })
+      this.#options.host.dispatch(tx, { type: 'resumed', liveAt: this.#offset })
     })
   }
 
   /** An input that a decision of the node gave rise to; its consequences go into that decision's transaction. */
-  feed(tx: Transaction, input: TurnInput, options: { readonly isRepeat: boolean }): void {
+  feed(tx: Transaction, input: DriverInput): void {
     if (this.#isOver) return
-    const effects = this.#advance(input)
-    // The lines that a repeated input gives rise to went out with it the first time.
-    this.#process(tx, options.isRepeat ? effects.filter((effect) => effect.type !== 'event') : effects)
+    this.#process(tx, this.#advance(input))
     this.#flush(tx)
   }
 
@@ -146,6 +151,21 @@ export class Turn {
     this.#gatherTimer?.cancel()
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
+  }
+
+  /** A record of the known part, after the inputs that came before it. */
+  #again(replay: Replay, record: JournalRecord): void {
+    this.#giveAgain(replay, this.#replayed)
+    this.#replayed = record.nextOffset
+    replay.cross(record)
+    replay.owe(this.#advance({ type: 'record', record }))
+  }
+
+  #giveAgain(replay: Replay, offset: number): void {
+    for (const input of replay.inputsUpTo(offset)) {
+      replay.ranOut(input)
+      replay.owe(this.#advance(input))
+    }
   }
 
   #advance(input: TurnInput): readonly TurnEffect[] {
@@ -238,7 +258,11 @@ export class Turn {
     this.#timers.get(token)?.cancel()
     const timer = this.#options.clock.after(delayMs, () => {
       this.#timers.delete(token)
-      if (!this.#isOver) void this.#write((tx) => this.#process(tx, this.#advance({ type: 'woke', token })))
+      if (this.#isOver) return
+      void this.#write((tx) => {
+        this.#options.host.dispatch(tx, { type: 'woke', token, liveAt: this.#offset })
+        this.#process(tx, this.#advance({ type: 'woke', token }))
+      })
     })
     this.#timers.set(token, timer)
   }

@@ -63,7 +63,7 @@ export interface PreparedLaunch {
 
 export type TurnInput =
   | { readonly type: 'record'; readonly record: JournalRecord }
-  /** A message for the running turn. Repeated after a restart for every message without a `stdin_intent` in the journal. */
+  /** A message for the running turn. After a restart it comes again, as a stop does, at the same place among the records. */
   | { readonly type: 'steer'; readonly messageId: string; readonly text: string }
   | { readonly type: 'stop'; readonly commandId: string }
   | { readonly type: 'woke'; readonly token: string }

@@ -51,16 +51,16 @@ export function claimEvent(overrides: Partial<Of<'claim'>> = {}, message: Partia
 }
 
 const prepared: Of<'prepared'> = { type: 'prepared', place }
-const launched: Of<'launched'> = { type: 'launched', atMs: 2 }
+const launched: Of<'launched'> = { type: 'launched', liveAt: 10, atMs: 2 }
 const steer: Of<'steer'> = {
   type: 'steer',
   message: { type: 'steer', commandId: 'steer-1', ref: ref(), messageId: 'm1', text: 'go on' },
-  isLive: true,
+  liveAt: 20,
 }
 const stop: Of<'stop'> = {
   type: 'stop',
   message: { type: 'stop', commandId: 'stop-1', ref: ref() },
-  isLive: true,
+  liveAt: 20,
   atMs: 3,
 }
 const ended: Of<'ended'> = { type: 'ended', result: completed, atMs: 4 }
@@ -82,5 +82,5 @@ export const events = {
   ended,
   collected,
   receipt,
-  resumed: (...written: readonly string[]): Of<'resumed'> => ({ type: 'resumed', written: new Set(written) }),
+  resumed: { type: 'resumed', liveAt: 30 } as const,
 }

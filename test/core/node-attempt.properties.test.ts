@@ -34,8 +34,8 @@ const anyEvent: fc.Arbitrary<NodeAttemptEvent> = fc.oneof(
       claimEvent({ decline: isDeclined ? decline : undefined, fence }, { commandId, ref: ref(at) }),
     ),
   fc.constantFrom<NodeAttemptEvent>(
-    events.resumed(),
-    events.resumed('m1'),
+    events.resumed,
+    { type: 'woke', token: 'bound', liveAt: 20 },
     { type: 'not_prepared', decline, atMs: 1 },
     { type: 'session_ready', sessionId: 's' },
     { ...events.ended, result: { ...completed, outcome: 'failed', reason: 'crashed' }, keeperGone: 'gone' },
@@ -43,16 +43,16 @@ const anyEvent: fc.Arbitrary<NodeAttemptEvent> = fc.oneof(
   ),
   epoch.map((at): NodeAttemptEvent => ({ type: 'fence', epoch: at })),
   fc
-    .record({ epoch, messageId, isLive: fc.boolean() })
-    .map(({ epoch: at, messageId: id, isLive }): NodeAttemptEvent => {
+    .record({ epoch, messageId, liveAt: fc.constantFrom(undefined, 20) })
+    .map(({ epoch: at, messageId: id, liveAt }): NodeAttemptEvent => {
       const message = { ...events.steer.message, ref: ref(at), messageId: id }
-      return { type: 'steer', message, isLive }
+      return { type: 'steer', message, liveAt }
     }),
   fc
-    .record({ epoch, isLive: fc.boolean(), commandId: fc.constantFrom('s1', 's2') })
-    .map(({ epoch: at, isLive, commandId }): NodeAttemptEvent => {
+    .record({ epoch, liveAt: fc.constantFrom(undefined, 20), commandId: fc.constantFrom('s1', 's2') })
+    .map(({ epoch: at, liveAt, commandId }): NodeAttemptEvent => {
       const message = { ...events.stop.message, ref: ref(at), commandId }
-      return { type: 'stop', message, isLive, atMs: 1 }
+      return { type: 'stop', message, liveAt, atMs: 1 }
     }),
   epoch.map((at): NodeAttemptEvent => ({ type: 'collected', message: { ...events.collected.message, ref: ref(at) } })),
   fc
@@ -200,7 +200,7 @@ describe('an attempt on its node, whatever happens in whatever order,', () => {
           for (const effect of effects) {
             if (effect.type !== 'drive') continue
             expect(after?.phase).toBe('running')
-            if (effect.input.type === 'stop' && !effect.isRepeat) {
+            if (effect.input.type === 'stop') {
               expect(isStopped).toBe(false)
               isStopped = true
             }
@@ -211,20 +211,15 @@ describe('an attempt on its node, whatever happens in whatever order,', () => {
     })
   })
 
-  test('gives the driver each message once, and again only after a restart', () => {
+  test('gives the driver each message once', () => {
     always((history) => {
       for (const life of lives(history)) {
         const first = life.flatMap(({ effects }) =>
           effects.flatMap((effect) =>
-            effect.type === 'drive' && effect.input.type === 'steer' && !effect.isRepeat
-              ? [effect.input.messageId]
-              : [],
+            effect.type === 'drive' && effect.input.type === 'steer' ? [effect.input.messageId] : [],
           ),
         )
         expect(new Set(first).size).toBe(first.length)
-        for (const { event, effects } of life) {
-          if (effects.some((effect) => effect.type === 'drive' && effect.isRepeat)) expect(event.type).toBe('resumed')
-        }
       }
     })
   })

@@ -3,6 +3,7 @@ import type { NodeMessage } from '../../src/core/messages.ts'
 import type { AttemptResult } from '../../src/core/model.ts'
 import { step } from '../../src/core/node-attempt.ts'
 import { hasIds, judgeClaim } from '../../src/core/node-attempt-claim.ts'
+import { drivenInputs } from '../../src/core/node-attempt-commands.ts'
 import type {
   ClaimMessage,
   NodeAttempt,
@@ -115,18 +116,24 @@ describe('a command', () => {
 
   test('waits for the driver while the turn is launched or its journal is read again', () => {
     const launching = lived(claimEvent(), events.prepared, events.steer)
-    const reading = lived(claimEvent(), events.prepared, events.launched, { ...events.steer, isLive: false })
+    const reading = lived(claimEvent(), events.prepared, events.launched, { ...events.steer, liveAt: undefined })
 
     expect(launching.steers[0]).toMatchObject({ isDriven: false })
     expect(types(effects(launching, events.launched))).toEqual(['persist', 'drive'])
-    expect(effects(reading, events.resumed())).toMatchObject([{ type: 'persist' }, { type: 'drive', isRepeat: false }])
+    expect(types(effects(reading, events.resumed))).toEqual(['persist', 'drive'])
   })
 
-  test('is driven again after a restart only without a trace in the journal', () => {
-    const state = lived(claimEvent(), events.prepared, events.launched, events.steer)
+  test('is kept with the place in the journal where the driver was given it', () => {
+    const woke = { type: 'woke', token: 'bound', liveAt: 15 } as const
+    const state = lived(claimEvent(), events.prepared, events.launched, woke, events.steer, events.stop)
 
-    expect(effects(state, events.resumed())).toMatchObject([{ type: 'persist' }, { type: 'drive', isRepeat: true }])
-    expect(types(effects(state, events.resumed('m1')))).toEqual(['persist'])
+    expect(drivenInputs(state)).toEqual([
+      { at: 15, input: { type: 'woke', token: 'bound' } },
+      { at: 20, input: { type: 'steer', messageId: 'm1', text: 'go on' } },
+      { at: 20, input: { type: 'stop', commandId: 'stop-1' } },
+    ])
+    expect(types(effects(state, events.resumed))).toEqual(['persist'])
+    expect(drivenInputs(lived(claimEvent(), events.prepared, events.steer))).toEqual([])
   })
 
   test('to stop wins over messages that wait', () => {
