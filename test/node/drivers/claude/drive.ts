@@ -126,18 +126,19 @@ export function follow(driver: AgentDriver<ClaudeTurn>, keeper: Keeper, launch: 
   }
 
   async function read(): Promise<void> {
-    for await (const record of keeper.records({ fromOffset: 0, signal: stopped.signal })) {
-      records.push(record)
-      feed({ type: 'record', record })
+    try {
+      for await (const record of keeper.records({ fromOffset: 0, signal: stopped.signal })) {
+        records.push(record)
+        feed({ type: 'record', record })
+      }
+    } catch (error) {
+      setFailed(error)
     }
+    for (const timer of timers) clearTimeout(timer)
+    if (!stopped.signal.aborted) await keeper[Symbol.asyncDispose]()
   }
 
   const reading = read()
-    .catch(setFailed)
-    .finally(async () => {
-      for (const timer of timers) clearTimeout(timer)
-      if (!stopped.signal.aborted) await keeper[Symbol.asyncDispose]()
-    })
   return {
     launch,
     effects,
