@@ -42,6 +42,8 @@ export type AgentEffect =
   /** The result is part of this batch: the node is told, once that is durable, that it may settle. */
   | { readonly type: 'send_collected'; readonly peerId: string; readonly ref: AttemptRef; readonly text: string }
   | { readonly type: 'deliver'; readonly entry: ResultEntry }
+  /** Commands of the attempt that are still in the outbox say nothing any more: a node that comes back must not act on them. */
+  | { readonly type: 'void_commands'; readonly peerId: string; readonly attemptId: string }
   /** The task waits for a place from now on. */
   | { readonly type: 'find_place'; readonly taskId: string }
   /** The message is the brief of this turn. */

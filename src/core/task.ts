@@ -136,7 +136,9 @@ function follow(sum: AgentStep, effect: AttemptEffect, { taskId, attempt, contex
     case 'accept_loss': {
       if (task.end !== undefined) return sum
       const { ground, message } = effect
-      return merge(sum, endHere(agent, { outcome: 'node_lost', ground, message, attempt }, context))
+      const lost = endHere(agent, { outcome: 'node_lost', ground, message, attempt }, context)
+      const { peerId, attemptId } = attempt
+      return merge(sum, saved(lost.state, [...lost.effects, { type: 'void_commands', peerId, attemptId }]))
     }
     case 'keep_as_evidence':
       return merge(sum, evidence(agent, effect.reason))

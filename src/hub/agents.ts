@@ -21,6 +21,8 @@ export interface AgentsParts {
   readonly randomId: (prefix: string) => string
   /** Into the outbox of a node's session. */
   readonly send: (tx: Transaction, peerId: string, message: HubMessage) => void
+  /** Empties what the outbox still holds for an attempt. */
+  readonly voidCommands: (tx: Transaction, peerId: string, attemptId: string) => void
   /** Looks for places once the decision is durable. */
   readonly findPlaces: () => void
 }
@@ -137,7 +139,7 @@ export class Agents {
   }
 
   #carryOut(tx: Transaction, agent: Agent, effect: AgentEffect): void {
-    const { send, mailbox, sha256, findPlaces, randomId } = this.#parts
+    const { send, voidCommands, mailbox, sha256, findPlaces, randomId } = this.#parts
     switch (effect.type) {
       case 'persist':
         this.#keep(tx, agent)
@@ -169,6 +171,9 @@ export class Agents {
         mailbox.deliver(tx, effect.entry)
         // A slot may have become free, and another task may be waiting for it.
         tx.afterDurable(findPlaces)
+        break
+      case 'void_commands':
+        voidCommands(tx, effect.peerId, effect.attemptId)
         break
       case 'find_place':
         tx.afterDurable(findPlaces)

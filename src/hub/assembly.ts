@@ -47,6 +47,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     sha256: facts.sha256,
     randomId,
     send: (tx, peerId, message) => sessions.send(tx, peerId, message),
+    voidCommands: (tx, peerId, attemptId) => sessions.voidCommands(tx, peerId, attemptId),
     findPlaces: () => placing.trigger(),
   })
   const nodes: Nodes = await Nodes.load({

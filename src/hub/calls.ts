@@ -1,4 +1,3 @@
-import type * as z from 'zod'
 import { toolInputs } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { type ToolCall, type ToolName, toolNames } from '../ports/hub-api.ts'
@@ -66,10 +65,12 @@ async function answerOnce(world: HubWorld, call: ToolCall, work: Work): Promise<
   return answer.body
 }
 
-function parse<Name extends ToolName>(tool: Name, args: ToolCall['args']): z.infer<(typeof toolInputs)[Name]> {
+type Input<Name extends ToolName> = ReturnType<(typeof toolInputs)[Name]['parse']>
+
+function parse<Name extends ToolName>(tool: Name, args: ToolCall['args']): Input<Name> {
   const parsed = toolInputs[tool].safeParse(args)
   // The schema of this tool made the data; the compiler does not follow the tool's name through the table.
-  if (parsed.success) return parsed.data as z.infer<(typeof toolInputs)[Name]>
+  if (parsed.success) return parsed.data as Input<Name>
   const issue = parsed.error.issues[0]
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined
   const argument = unknown ?? String(issue?.path[0] ?? '')

@@ -42,7 +42,7 @@ export async function listNodes(world: HubWorld, args: ListNodesInput): Promise<
     if (view === undefined) return []
     // It was asked and did not answer in time.
     const state = quiet.has(node.peerId) && view.state === 'online' ? 'unverifiable' : view.state
-    return [nodeDocument(node, { ...view, state })]
+    return [nodeDocument(world, node, { ...view, state })]
   })
   return JSON.stringify({ nodes, next_cursor: found.length > page.length ? page.at(-1)?.name : undefined })
 }

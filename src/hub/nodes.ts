@@ -88,6 +88,14 @@ export class Nodes {
     return this.#of(peerId).contact.state
   }
 
+  /** Wall clock of the last word from the node; undefined when there never was one. */
+  lastSeenAtMs(peerId: string): number | undefined {
+    const { clock, lastHeardAtMs } = this.#parts
+    const heardAtMs = lastHeardAtMs(peerId)
+    if (heardAtMs !== undefined) return clock.wallMs() - Math.max(0, clock.nowMs() - heardAtMs)
+    return this.#of(peerId).record?.seenAtMs
+  }
+
   contactOf(peerId: string): Contact {
     return this.#of(peerId).contact
   }

@@ -181,9 +181,9 @@ export function runningDocument(world: HubWorld, agent: Agent): Document {
   }
 }
 
-export function nodeDocument(node: Node, view: NodeView): Document {
+export function nodeDocument(world: HubWorld, node: Node, view: NodeView): Document {
   const card = node.record?.card
-  const lastSeenMs = Math.max(node.record?.seenAtMs ?? 0, node.member?.lastSeenAtMs ?? 0)
+  const lastSeenMs = Math.max(world.nodes.lastSeenAtMs(node.peerId) ?? 0, node.member?.lastSeenAtMs ?? 0)
   const unavailable: { reason: Reason; message: string } | undefined = card?.unavailable
   return {
     name: node.name,

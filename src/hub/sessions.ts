@@ -90,6 +90,11 @@ export class Sessions {
     session.send(tx, message)
   }
 
+  /** Commands of an attempt that the node has not acknowledged keep their numbers and say nothing any more (rule 5). */
+  voidCommands(tx: Transaction, peerId: string, attemptId: string): void {
+    this.#sessions.get(peerId)?.voidWhere(tx, (message) => 'ref' in message && message.ref.attemptId === attemptId)
+  }
+
   /** Asks nodes for a sign of life. Resolves when all have answered, failed, or 2 s are over. */
   async probe(peerIds: readonly string[]): Promise<void> {
     if (peerIds.length === 0) return

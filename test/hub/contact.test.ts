@@ -59,6 +59,26 @@ describe('a node that is silent', () => {
     expect((await twin.wait()).results).toEqual([])
   })
 
+  test('never starts what was lost before it heard of it', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    const node = twin.node('vm1')
+    twin.peers.silence(node)
+    await twin.spawn({ lost_after_ms: 20_000 })
+    twin.peers.disconnect(node)
+    const waiting = twin.wait()
+    await settle()
+    await twin.clock.advance(30_000)
+    const lost = await waiting
+
+    twin.peers.connect(node)
+    await settle()
+    await twin.clock.advance(1_000)
+
+    expect(lost.results).toMatchObject([{ outcome: 'node_lost' }])
+    expect(node.heard).toEqual([])
+    expect(node.opens.length).toBeGreaterThan(1)
+  })
+
   test('is not lost while the hub cannot prove its own link', async () => {
     const { twin, node } = await running({ lost_after_ms: 20_000 }, ['vm1', 'vm2'])
     twin.peers.disconnect(node)
