@@ -20,7 +20,11 @@ export function hubLeaf(name: string, summary: string): Command {
 
 /** A noun with its verbs; the plural works too. */
 export function noun(name: string, summary: string, verbs: readonly Command[]): Command {
-  const command = new Command(name).alias(`${name}s`).summary(summary).description(summary).showSuggestionAfterError(true)
+  const command = new Command(name)
+    .alias(`${name}s`)
+    .summary(summary)
+    .description(summary)
+    .showSuggestionAfterError(true)
   for (const verb of verbs) command.addCommand(verb)
   return command
 }

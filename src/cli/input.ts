@@ -13,11 +13,17 @@ export async function readTextArgument(io: CliIo, file: string, flag: string): P
   try {
     bytes = await readFile(file)
   } catch (cause) {
-    throw new NfltrError('invalid_argument', `${flag}: ${file} could not be read.`, { cause, details: { argument: flag } })
+    throw new NfltrError('invalid_argument', `${flag}: ${file} could not be read.`, {
+      cause,
+      details: { argument: flag },
+    })
   }
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
   } catch (cause) {
-    throw new NfltrError('invalid_argument', `${flag}: ${file} is not valid UTF-8.`, { cause, details: { argument: flag } })
+    throw new NfltrError('invalid_argument', `${flag}: ${file} is not valid UTF-8.`, {
+      cause,
+      details: { argument: flag },
+    })
   }
 }

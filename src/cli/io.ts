@@ -32,7 +32,8 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
   return {
     isJson,
     isInteractive,
-    answer: (document, text) => writeLine(isJson ? JSON.stringify({ schema: 1, ...document }, undefined, 2) : printable(text)),
+    answer: (document, text) =>
+      writeLine(isJson ? JSON.stringify({ schema: 1, ...document }, undefined, 2) : printable(text)),
     event: (document, text) => {
       if (isJson) writeLine(JSON.stringify(document))
       else if (text !== undefined) writeLine(printable(text))
@@ -46,7 +47,11 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
       if (error.hint !== undefined) stderr.write(`${printable(`  ${error.hint}`)}\n`)
     },
     ask: async (question, asked = {}) => {
-      const reader = createInterface({ input: stdin, output: asked.isSecret === true ? undefined : stderr, terminal: true })
+      const reader = createInterface({
+        input: stdin,
+        output: asked.isSecret === true ? undefined : stderr,
+        terminal: true,
+      })
       try {
         if (asked.isSecret === true) stderr.write(question)
         return (await reader.question(asked.isSecret === true ? '' : question)).trim()
@@ -60,8 +65,7 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
       for await (const chunk of stdin) chunks.push(chunk as Buffer)
       return Buffer.concat(chunks).toString('utf8')
     },
-    flushed: () =>
-      new Promise((resolve, reject) => stdout.write('', (error) => (error ? reject(error) : resolve()))),
+    flushed: () => new Promise((resolve, reject) => stdout.write('', (error) => (error ? reject(error) : resolve()))),
   }
 }
 

@@ -25,7 +25,10 @@ export function buildProgram(world: World): Command {
     .option('--json', 'print one JSON document, or JSON lines for a stream')
     .option('--home <dir>', "where this machine's state, config and sockets live; also NFLTR_HOME")
     .showSuggestionAfterError(true)
-    .addHelpText('after', '\nStart here:\n  $ nfltr demo            the main job on this machine alone\n  $ nfltr mesh create     then: nfltr mesh invite')
+    .addHelpText(
+      'after',
+      '\nStart here:\n  $ nfltr demo            the main job on this machine alone\n  $ nfltr mesh create     then: nfltr mesh invite',
+    )
   const { mesh, node, hub, agents, config } = world
   program.addCommand(
     noun('mesh', 'the machines that trust each other', [
@@ -39,7 +42,9 @@ export function buildProgram(world: World): Command {
   )
   program.addCommand(noun('node', 'this machine as a place for agents', [nodeJoin(node), nodeStatus(node)]))
   program.addCommand(mcp(world.mcp))
-  program.addCommand(noun('hub', 'the process that keeps a project’s agents and results', [hubStatus(hub), hubServe(hub), hubStop(hub)]))
+  program.addCommand(
+    noun('hub', 'the process that keeps a project’s agents and results', [hubStatus(hub), hubServe(hub), hubStop(hub)]),
+  )
   program.addCommand(
     noun('agent', 'the hub’s tools from a shell', [
       agentSpawn(agents),

@@ -14,7 +14,9 @@ export async function readSecretFile(file: string): Promise<string> {
     const stat = await handle.stat()
     if (!stat.isFile()) throw new NfltrError('invalid_argument', `${file} is no file.`)
     if ((stat.mode & 0o077) !== 0) {
-      throw new NfltrError('insecure_permissions', `${file} can be read by other users.`, { hint: `Run: chmod 600 ${file}` })
+      throw new NfltrError('insecure_permissions', `${file} can be read by other users.`, {
+        hint: `Run: chmod 600 ${file}`,
+      })
     }
     if (stat.size > 64 * 1024) throw new NfltrError('invalid_argument', `${file} is too large for a secret.`)
     return await handle.readFile('utf8')

@@ -25,7 +25,8 @@ const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h
 export function span(text: string): number {
   const [, count, unit] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? []
   const unitMs = unitsMs[unit ?? '']
-  if (count === undefined || unitMs === undefined) throw new InvalidArgumentError('Give a number and a unit: 500ms, 90s, 15m, 2h, 7d.')
+  if (count === undefined || unitMs === undefined)
+    throw new InvalidArgumentError('Give a number and a unit: 500ms, 90s, 15m, 2h, 7d.')
   return Number(count) * unitMs
 }
 
@@ -47,7 +48,9 @@ export function keyValue(text: string): readonly [string, string] {
 }
 
 /** For flags that may be given several times. */
-export function collect<T>(read: (text: string) => T): (text: string, earlier: readonly T[] | undefined) => readonly T[] {
+export function collect<T>(
+  read: (text: string) => T,
+): (text: string, earlier: readonly T[] | undefined) => readonly T[] {
   return (text, earlier) => [...(earlier ?? []), read(text)]
 }
 

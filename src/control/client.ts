@@ -1,6 +1,14 @@
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { NfltrError } from '../core/errors.ts'
-import type { Hold, HubApi, HubStatusDocument, NodeApi, SessionIdentity, ToolCall, ToolReply } from '../ports/hub-api.ts'
+import type {
+  Hold,
+  HubApi,
+  HubStatusDocument,
+  NodeApi,
+  SessionIdentity,
+  ToolCall,
+  ToolReply,
+} from '../ports/hub-api.ts'
 import { errorFromDocument } from './error-document.ts'
 import { paths } from './schema/requests.ts'
 
@@ -75,7 +83,12 @@ async function callTool(endpoint: ControlEndpoint, call: ToolCall): Promise<Tool
   }
 }
 
-async function json(endpoint: ControlEndpoint, method: string, path: string, body?: object): Promise<Record<string, unknown>> {
+async function json(
+  endpoint: ControlEndpoint,
+  method: string,
+  path: string,
+  body?: object,
+): Promise<Record<string, unknown>> {
   const response = await open(endpoint, method, path, body).response
   const chunks: Buffer[] = []
   try {

@@ -38,10 +38,14 @@ export function errorFromDocument(document: unknown): NfltrError {
   const message = fieldOf(fields, 'message')
   const hint = fieldOf(fields, 'hint')
   const details = fieldOf(fields, 'details')
-  return new NfltrError(isErrorCode(code) ? code : 'internal', typeof message === 'string' ? message : 'The answer held no message.', {
-    ...(typeof hint === 'string' ? { hint } : {}),
-    ...(isRecord(details) ? { details } : {}),
-  })
+  return new NfltrError(
+    isErrorCode(code) ? code : 'internal',
+    typeof message === 'string' ? message : 'The answer held no message.',
+    {
+      ...(typeof hint === 'string' ? { hint } : {}),
+      ...(isRecord(details) ? { details } : {}),
+    },
+  )
 }
 
 function isErrorCode(code: unknown): code is ErrorCode {

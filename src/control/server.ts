@@ -17,6 +17,9 @@ export interface ControlServer {
   close(): Promise<void>
 }
 
+/** How long answers under way may take once the server closes, in milliseconds. */
+const lastAnswerMs = 250
+
 /**
  * Serves an API on a Unix socket. The folder around it has to be 0700 already: Node binds sockets with open permissions.
  *
@@ -51,8 +54,15 @@ export async function serveControl(options: {
   return {
     close: () =>
       new Promise((resolve) => {
-        server.close(() => resolve())
-        if ('closeAllConnections' in server) server.closeAllConnections()
+        // An answer that is being written (to whoever asked for the end) gets a moment; holds and waits end with us.
+        const cut = setTimeout(() => {
+          if ('closeAllConnections' in server) server.closeAllConnections()
+        }, lastAnswerMs)
+        server.close(() => {
+          clearTimeout(cut)
+          resolve()
+        })
+        if ('closeIdleConnections' in server) server.closeIdleConnections()
       }),
   }
 }
@@ -148,9 +158,13 @@ async function parse<Shape extends z.ZodType>(context: Context, shape: Shape): P
   if (parsed.success) return parsed.data
   const issue = parsed.error.issues[0]
   const argument = issue?.path.join('.') ?? ''
-  throw new NfltrError('invalid_argument', `The request's ${argument || 'body'} was refused: ${issue?.message ?? 'it is not valid'}.`, {
-    details: { argument },
-  })
+  throw new NfltrError(
+    'invalid_argument',
+    `The request's ${argument || 'body'} was refused: ${issue?.message ?? 'it is not valid'}.`,
+    {
+      details: { argument },
+    },
+  )
 }
 
 function wholeNumber(text: string | undefined, fallback: number): number {

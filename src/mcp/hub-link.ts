@@ -12,7 +12,9 @@ export interface HubStarter {
 }
 
 export interface HubConnection {
-  readonly hub: Omit<HubApi, 'hold'> & { hold(session: SessionIdentity): Promise<Hold & { readonly lost: Promise<void> }> }
+  readonly hub: Omit<HubApi, 'hold'> & {
+    hold(session: SessionIdentity): Promise<Hold & { readonly lost: Promise<void> }>
+  }
 }
 
 /** How often one call is repeated under its key when hubs keep dying under it. */

@@ -49,7 +49,10 @@ export async function serveMcp(options: {
   server.setRequestHandler(CallToolRequestSchema, async (request, extra) => {
     const { name, arguments: args = {}, _meta: meta } = request.params
     try {
-      if (!isToolName(name)) throw new NfltrError('unknown_tool', `There is no tool named ${name}.`, { hint: `Tools: ${toolNames.join(', ')}.` })
+      if (!isToolName(name))
+        throw new NfltrError('unknown_tool', `There is no tool named ${name}.`, {
+          hint: `Tools: ${toolNames.join(', ')}.`,
+        })
       // What became of earlier replies is told first: the hub must not doubt a reply that was confirmed just now.
       await replies.settled()
       const toolUseId = meta?.['claudecode/toolUseId']
@@ -63,7 +66,10 @@ export async function serveMcp(options: {
       })
       if (extra.signal.aborted) await link.withdraw(callKey)
       else replies.expect(extra.requestId, callKey)
-      return { structuredContent: JSON.parse(reply.body) as Record<string, unknown>, content: [{ type: 'text', text: reply.body }] }
+      return {
+        structuredContent: JSON.parse(reply.body) as Record<string, unknown>,
+        content: [{ type: 'text', text: reply.body }],
+      }
     } catch (thrown) {
       return toolError(thrown)
     }
@@ -112,7 +118,9 @@ function progressSender(
   return (message) => {
     if (token === undefined) return
     progress += 1
-    notify({ method: 'notifications/progress', params: { progressToken: token, progress, message } }).catch(() => undefined)
+    notify({ method: 'notifications/progress', params: { progressToken: token, progress, message } }).catch(
+      () => undefined,
+    )
   }
 }
 

@@ -27,19 +27,36 @@ describe('the control API of a hub', () => {
   test('carries a call and its reply unchanged, also 5 MiB of awkward characters', async () => {
     const brief = '"\\\u2028✓é\n'.repeat(500_000)
 
-    const reply = await hubClient(endpoint()).call({ tool: 'spawn_agent', args: { brief }, callKey: 'key-00001', sessionKey: 'session-1' })
+    const reply = await hubClient(endpoint()).call({
+      tool: 'spawn_agent',
+      args: { brief },
+      callKey: 'key-00001',
+      sessionKey: 'session-1',
+    })
 
     expect(JSON.parse(reply.body)).toEqual({ echoed: { brief } })
   })
 
   test('carries a refusal with its code, hint and details', async () => {
     hub.answer = async () => {
-      throw new NfltrError('invalid_argument', 'The brief was empty.', { hint: 'Give one.', details: { argument: 'brief' } })
+      throw new NfltrError('invalid_argument', 'The brief was empty.', {
+        hint: 'Give one.',
+        details: { argument: 'brief' },
+      })
     }
 
-    const call = hubClient(endpoint()).call({ tool: 'spawn_agent', args: {}, callKey: 'key-00001', sessionKey: 'session-1' })
+    const call = hubClient(endpoint()).call({
+      tool: 'spawn_agent',
+      args: {},
+      callKey: 'key-00001',
+      sessionKey: 'session-1',
+    })
 
-    await expect(call).rejects.toMatchObject({ code: 'invalid_argument', hint: 'Give one.', details: { argument: 'brief' } })
+    await expect(call).rejects.toMatchObject({
+      code: 'invalid_argument',
+      hint: 'Give one.',
+      details: { argument: 'brief' },
+    })
   })
 
   test('passes progress on while a call waits', async () => {
@@ -111,7 +128,12 @@ describe('the control API of a hub', () => {
   })
 
   test('names the field of a malformed request', async () => {
-    const call = hubClient(endpoint()).call({ tool: 'spawn_agent', args: {}, callKey: 'short', sessionKey: 'session-1' })
+    const call = hubClient(endpoint()).call({
+      tool: 'spawn_agent',
+      args: {},
+      callKey: 'short',
+      sessionKey: 'session-1',
+    })
 
     await expect(call).rejects.toMatchObject({ code: 'invalid_argument', details: { argument: 'call_key' } })
   })

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
 
 /**
  * One "machine": a home of its own in a temporary folder, and the command line run in it as real processes. Everything it
@@ -50,7 +51,6 @@ export async function newMachine(options: { readonly env?: Readonly<Record<strin
   const folder = await mkdtemp(join(tmpdir(), 'nfltr-e2e-'))
   const home = join(folder, 'home')
   const project = join(folder, 'project')
-  const { mkdir } = await import('node:fs/promises')
   await mkdir(project)
   const env: Record<string, string> = {
     PATH: process.env['PATH'] ?? '',
@@ -80,27 +80,23 @@ export async function newMachine(options: { readonly env?: Readonly<Record<strin
     run: (args, run = {}) => finishedOf(launch(args, run)),
     json: async (args, run = {}) => {
       const finished = await finishedOf(launch([...args, '--json'], run))
-      if (finished.code !== 0) throw new Error(`nfltr ${args.join(' ')} ended with ${finished.code}:\n${finished.stdout}${finished.stderr}`)
+      if (finished.code !== 0)
+        throw new Error(`nfltr ${args.join(' ')} ended with ${finished.code}:\n${finished.stdout}${finished.stderr}`)
       return JSON.parse(finished.stdout) as Record<string, unknown>
     },
     start: (args, run = {}) => running(launch([...args, '--json'], run), args),
     [Symbol.asyncDispose]: async () => {
       await Promise.all([...started].map((child) => ended(child)))
-      await endHubs(machine)
+      endTheRest(folder)
       await rm(folder, { recursive: true, force: true })
     },
   }
   return machine
 }
 
-/** Hubs are started by others and detach; they end on request. */
-async function endHubs(machine: Machine): Promise<void> {
-  const { readdir, readFile } = await import('node:fs/promises')
-  const hubs = await readdir(join(machine.home, 'hubs')).catch(() => [])
-  for (const hub of hubs) {
-    const holder = await readFile(join(machine.home, 'hubs', hub, 'holder.json'), 'utf8').catch(() => undefined)
-    if (holder === undefined) continue
-    const { pid } = JSON.parse(holder) as { pid: number }
+/** Hubs and keepers detach from whoever started them; what still names the folder ends here, by its process id. */
+function endTheRest(folder: string): void {
+  for (const { pid } of processesOfFolder(folder)) {
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
@@ -135,7 +131,8 @@ function finishedOf(child: ChildProcess): Promise<Finished> {
 
 function running(child: ChildProcess, args: readonly string[]): Running {
   const unread: Record<string, unknown>[] = []
-  const waiting: { name: string; resolve: (line: Record<string, unknown>) => void; reject: (error: Error) => void }[] = []
+  const waiting: { name: string; resolve: (line: Record<string, unknown>) => void; reject: (error: Error) => void }[] =
+    []
   const finished = finishedOf(child)
   if (child.stdout === null) throw new Error('the command has no standard output')
   createInterface({ input: child.stdout }).on('line', (text) => {

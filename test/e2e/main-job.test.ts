@@ -89,11 +89,16 @@ describe('two machines', () => {
   test('name twenty agents that end together in one reply', async () => {
     await mesh.play({ quick: [{ say: 'done' }] })
     const ids: unknown[] = []
-    for (let index = 0; index < 20; index++) ids.push((await session.tool('spawn_agent', { brief: 'quick' }))['agent_id'])
+    for (let index = 0; index < 20; index++)
+      ids.push((await session.tool('spawn_agent', { brief: 'quick' }))['agent_id'])
 
     const reply = await session.tool('wait_for_agents', { agent_ids: ids, mode: 'all', max_bytes: 200_000 })
 
-    expect(entries(reply).map((entry) => entry.agent_id).sort()).toEqual(ids.sort())
+    expect(
+      entries(reply)
+        .map((entry) => entry.agent_id)
+        .sort(),
+    ).toEqual(ids.sort())
   }, 120_000)
 
   test('refuse a second session while the first one holds the hub', async () => {
@@ -162,7 +167,7 @@ async function running(session: McpSession, agentId: string): Promise<void> {
     const list = await session.tool('list_agents', {})
     const agent = (list['agents'] as { agent_id: string; state: string }[]).find((one) => one.agent_id === agentId)
     if (agent?.state === 'running') return
-    if (agent?.state !== 'queued' && agent?.state !== 'starting') throw new Error(`the agent does not run: ${JSON.stringify(agent)}`)
+    if (agent?.state !== 'queued' && agent?.state !== 'starting')
+      throw new Error(`the agent does not run: ${JSON.stringify(agent)}`)
   }
 }
-

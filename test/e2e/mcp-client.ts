@@ -10,11 +10,17 @@ export interface McpSession {
   /** Calls a tool; a tool error is thrown with its document's text. */
   tool(name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>>
   /** Calls a tool that has to be refused, and gives the error's fields. */
-  refused(name: string, args: Readonly<Record<string, unknown>>): Promise<{ code: string; message: string; details: Record<string, unknown> }>
+  refused(
+    name: string,
+    args: Readonly<Record<string, unknown>>,
+  ): Promise<{ code: string; message: string; details: Record<string, unknown> }>
   close(): Promise<void>
 }
 
-export async function openSession(machine: Machine, options: { readonly args?: readonly string[] } = {}): Promise<McpSession> {
+export async function openSession(
+  machine: Machine,
+  options: { readonly args?: readonly string[] } = {},
+): Promise<McpSession> {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub', ...(options.args ?? [])],
@@ -36,9 +42,14 @@ export async function openSession(machine: Machine, options: { readonly args?: r
     },
     refused: async (name, args) => {
       const reply = await call(name, args)
-      if (reply['isError'] !== true) throw new Error(`${name} was not refused: ${JSON.stringify(reply['structuredContent'])}`)
+      if (reply['isError'] !== true)
+        throw new Error(`${name} was not refused: ${JSON.stringify(reply['structuredContent'])}`)
       const [first] = reply['content'] as { text: string }[]
-      return (JSON.parse(first?.text ?? '{}') as { error: { code: string; message: string; details: Record<string, unknown> } }).error
+      return (
+        JSON.parse(first?.text ?? '{}') as {
+          error: { code: string; message: string; details: Record<string, unknown> }
+        }
+      ).error
     },
     close: () => client.close(),
   }

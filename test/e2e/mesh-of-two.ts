@@ -21,17 +21,13 @@ export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[
   const node = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
   const program = join(node.project, '..', 'claude')
   const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
-  await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${scenario}' "$@"\n`, { mode: 0o755 })
+  await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${scenario}' "$@"\n`, {
+    mode: 0o755,
+  })
   await hub.json(['mesh', 'create', '--name', 'laptop'])
   const inviting = hub.start(['mesh', 'invite', '--name', 'vm1'])
   const invite = await inviting.event('invite')
-  const flags = [
-    'node',
-    'join',
-    '--claude',
-    program,
-    ...(options.nodeFlags ?? ['--max-agents', '4']),
-  ]
+  const flags = ['node', 'join', '--claude', program, ...(options.nodeFlags ?? ['--max-agents', '4'])]
   let current = node.start([...flags, '--invite-file', '-'], { input: String(invite['invite']) })
   await current.event('joined')
   await current.event('ready')

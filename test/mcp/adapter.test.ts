@@ -20,7 +20,13 @@ async function openAdapter(hub: ScriptedHub, connect = async (): Promise<HubConn
   const input = new PassThrough()
   const output = new PassThrough()
   const link = new HubLink({ connect }, { pid: 1, host: 'here', since: '', sessionKey: 'session-1' })
-  const adapter: Adapter = await serveMcp({ link, input, output, version: '0', callKeyOf: (id) => `call-${id ?? 'random'}` })
+  const adapter: Adapter = await serveMcp({
+    link,
+    input,
+    output,
+    version: '0',
+    callKeyOf: (id) => `call-${id ?? 'random'}`,
+  })
   const arrived: Message[] = []
   const waiting = new Map<number, (message: Message) => void>()
   let rest = ''
@@ -46,7 +52,10 @@ async function openAdapter(hub: ScriptedHub, connect = async (): Promise<HubConn
 
 function connectionTo(hub: ScriptedHub): HubConnection {
   return {
-    hub: { ...hub, hold: async (session) => ({ ...(await hub.hold(session)), lost: new Promise<void>(() => undefined) }) },
+    hub: {
+      ...hub,
+      hold: async (session) => ({ ...(await hub.hold(session)), lost: new Promise<void>(() => undefined) }),
+    },
   }
 }
 
@@ -159,8 +168,10 @@ describe('the adapter', () => {
     const answer = await request(1, 'tools/call', toolCall('spawn_agent', 'toolu_1'))
 
     expect(answer.result?.['isError']).toBe(true)
-    const [content] = answer.result?.['content'] as { text: string }[]
-    expect(JSON.parse(content?.text ?? '')).toMatchObject({ error: { code: 'invalid_argument', details: { argument: 'brief' } } })
+    const [content] = (answer.result?.['content'] ?? []) as { text: string }[]
+    expect(JSON.parse(content?.text ?? '')).toMatchObject({
+      error: { code: 'invalid_argument', details: { argument: 'brief' } },
+    })
   })
 
   test('refuses an unknown tool by name', async () => {

@@ -52,7 +52,10 @@ export class HubConversation {
 }
 
 /** Flags that were given, under the tool's own field names: `timeoutMs` → `timeout_ms`. */
-export function toolFields(options: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
+export function toolFields(
+  options: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): Record<string, unknown> {
   const fields: Record<string, unknown> = {}
   for (const name of names) {
     const value = options[camelCase(name)]

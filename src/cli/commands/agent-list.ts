@@ -23,7 +23,10 @@ export function agentList(world: AgentWorld): Command {
         String(agent['machine'] ?? '-'),
         String(agent['title'] ?? ''),
       ])
-      world.io.answer(reply, rows.length === 0 ? 'No agents.' : table(['agent', 'state', 'outcome', 'machine', 'title'], rows))
+      world.io.answer(
+        reply,
+        rows.length === 0 ? 'No agents.' : table(['agent', 'state', 'outcome', 'machine', 'title'], rows),
+      )
       await conversation.finish()
     })
 }

@@ -18,7 +18,9 @@ export function agentResult(world: AgentWorld): Command {
     .action(async (id: string | undefined, _options: unknown, command: Command) => {
       const options = command.optsWithGlobals()
       if (id === undefined && options['deliveryId'] === undefined) {
-        throw new NfltrError('invalid_argument', 'Neither an agent id nor --delivery-id was given.', { details: { argument: 'id' } })
+        throw new NfltrError('invalid_argument', 'Neither an agent id nor --delivery-id was given.', {
+          details: { argument: 'id' },
+        })
       }
       const args = {
         ...(id === undefined ? {} : { agent_id: id }),
@@ -33,11 +35,18 @@ export function agentResult(world: AgentWorld): Command {
 }
 
 /** Reads on page by page until the text is whole. */
-export async function wholeText(conversation: HubConversation, args: Document): Promise<Document & { readonly text: string }> {
+export async function wholeText(
+  conversation: HubConversation,
+  args: Document,
+): Promise<Document & { readonly text: string }> {
   let page = await conversation.call('get_result', { ...args, max_bytes: limits.replyMaxBytes })
   let text = String(page['text'])
   while (page['next_offset'] !== undefined) {
-    page = await conversation.call('get_result', { ...args, offset: page['next_offset'], max_bytes: limits.replyMaxBytes })
+    page = await conversation.call('get_result', {
+      ...args,
+      offset: page['next_offset'],
+      max_bytes: limits.replyMaxBytes,
+    })
     text += String(page['text'])
   }
   const { next_offset: _none, ...rest } = page

@@ -12,7 +12,11 @@ export function agentSend(world: AgentWorld): Command {
       const options = command.optsWithGlobals()
       const message = text === '-' ? await world.io.readInput() : text
       const conversation = new HubConversation(world.io, await world.connect(options))
-      const reply = await conversation.call('send_message', { agent_id: id, text: message, ...toolFields(options, ['idempotency_key']) })
+      const reply = await conversation.call('send_message', {
+        agent_id: id,
+        text: message,
+        ...toolFields(options, ['idempotency_key']),
+      })
       world.io.answer(reply, `${String(reply['message_id'])} ${String(reply['how'])}`)
       await conversation.finish()
     })

@@ -29,7 +29,11 @@ export function agentSpawn(world: AgentWorld): Command {
     .requiredOption('--brief-file <file>', 'what to do and what counts as done; - reads standard input')
     .option('--title <text>', 'a short name for lists')
     .option('--machine <name>', 'only this machine')
-    .addOption(new Option('--label, --labels <name=value>', 'a label the machine must have; may be repeated').argParser(collect(keyValue)))
+    .addOption(
+      new Option('--label, --labels <name=value>', 'a label the machine must have; may be repeated').argParser(
+        collect(keyValue),
+      ),
+    )
     .option('--requires <capability>', 'a capability the machine must declare; may be repeated', collectText)
     .option('--dir <offer>', "an offered folder's name, or NAME/path below one")
     .option('--model <model>', "passed to the agent's CLI as it is")
@@ -40,7 +44,10 @@ export function agentSpawn(world: AgentWorld): Command {
     .option('--deadline-ms <ms>', "the turn's longest running time", spanMs)
     .option('--lost-after-ms <ms>', 'how long the machine may be silent before the agent counts as lost', spanMs)
     .option('--idempotency-key <key>', 'the same key gives the same agent')
-    .addHelpText('after', '\nExample:\n  $ echo "Count the lines of *.csv" | nfltr agent spawn --brief-file - --machine vm1')
+    .addHelpText(
+      'after',
+      '\nExample:\n  $ echo "Count the lines of *.csv" | nfltr agent spawn --brief-file - --machine vm1',
+    )
     .action(async (_options: unknown, command: Command) => {
       const options = command.optsWithGlobals()
       const brief = await readTextArgument(world.io, String(options['briefFile']), '--brief-file')

@@ -11,7 +11,10 @@ export function agentStop(world: AgentWorld): Command {
     .action(async (id: string, _options: unknown, command: Command) => {
       const options = command.optsWithGlobals()
       const conversation = new HubConversation(world.io, await world.connect(options))
-      const reply = await conversation.call('stop_agent', { agent_id: id, ...toolFields(options, ['reason', 'idempotency_key']) })
+      const reply = await conversation.call('stop_agent', {
+        agent_id: id,
+        ...toolFields(options, ['reason', 'idempotency_key']),
+      })
       const receipt = reply['receipt'] as Document | undefined
       const proof = receipt?.['exit_proof'] === undefined ? '' : `, process gone (${String(receipt['exit_proof'])})`
       world.io.answer(reply, `${id} ${String(reply['state'])}${proof}`)

@@ -37,7 +37,12 @@ async function collectResults(conversation: HubConversation, args: Document): Pr
   const results = [...entriesOf(reply, 'results')]
   const unconfirmed = [...entriesOf(reply, 'unconfirmed')]
   for (let last = results; last.length > 0 && undelivered(reply) > 0; ) {
-    reply = await conversation.call('wait_for_agents', { ...args, mode: 'any', timeout_ms: 0, max_bytes: limits.replyMaxBytes })
+    reply = await conversation.call('wait_for_agents', {
+      ...args,
+      mode: 'any',
+      timeout_ms: 0,
+      max_bytes: limits.replyMaxBytes,
+    })
     last = [...entriesOf(reply, 'results')]
     results.push(...last)
   }

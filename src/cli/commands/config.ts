@@ -8,8 +8,14 @@ export interface ConfigWorld {
   readonly io: CliIo
   get(options: { readonly home?: string; readonly key: string }): Promise<unknown>
   set(options: { readonly home?: string; readonly key: string; readonly value: string }): Promise<void>
-  list(options: { readonly home?: string }): Promise<readonly { readonly key: string; readonly value: unknown; readonly source: string }[]>
-  addCredential(options: { readonly home?: string; readonly kind: CredentialKind; readonly secret: string }): Promise<void>
+  list(options: {
+    readonly home?: string
+  }): Promise<readonly { readonly key: string; readonly value: unknown; readonly source: string }[]>
+  addCredential(options: {
+    readonly home?: string
+    readonly kind: CredentialKind
+    readonly secret: string
+  }): Promise<void>
 }
 
 export const credentialKinds = ['api-key', 'oauth-token', 'auth-token'] as const
@@ -56,7 +62,10 @@ export function configAddCredential(world: ConfigWorld): Command {
   return leaf('add-credential', "keep the credential of this machine's agents")
     .option('--kind <kind>', `what it is: ${credentialKinds.join(', ')}`, 'api-key')
     .option('--file <file>', 'read it from this file (mode 0600); - reads standard input')
-    .addHelpText('after', '\nExamples:\n  $ nfltr config add-credential < key.txt\n  $ claude setup-token   # then: nfltr config add-credential --kind oauth-token')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  $ nfltr config add-credential < key.txt\n  $ claude setup-token   # then: nfltr config add-credential --kind oauth-token',
+    )
     .action(async (_options: unknown, command: Command) => addCredential(world, command.optsWithGlobals()))
 }
 
@@ -79,7 +88,9 @@ async function addCredential(world: ConfigWorld, options: Readonly<Record<string
   const home = options['home']
   const secret = (await readSecret(world.io, options['file'])).trim()
   if (secret === '' || /[\s\0]/.test(secret)) {
-    throw new NfltrError('invalid_argument', 'The credential was empty or held white space.', { details: { argument: '--file' } })
+    throw new NfltrError('invalid_argument', 'The credential was empty or held white space.', {
+      details: { argument: '--file' },
+    })
   }
   await world.addCredential({ ...(typeof home === 'string' ? { home } : {}), kind, secret })
   world.io.answer({ kind, stored: true }, 'The credential is stored; nodes use it from their next start on.')

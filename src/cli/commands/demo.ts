@@ -4,7 +4,10 @@ import type { CliIo } from '../io.ts'
 
 export interface DemoWorld {
   readonly io: CliIo
-  run(options: { readonly claude?: boolean; readonly home?: string }, tell: (event: DemoEvent) => void): Promise<DemoSummary>
+  run(
+    options: { readonly claude?: boolean; readonly home?: string },
+    tell: (event: DemoEvent) => void,
+  ): Promise<DemoSummary>
 }
 
 export interface DemoEvent {

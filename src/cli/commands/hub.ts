@@ -43,7 +43,10 @@ export function hubServe(world: HubWorld): Command {
     .option('--exit-when-idle', 'end ten minutes after the last agent ended and no session is there')
     .action(async (_options: unknown, command: Command) => {
       await world.serve(command.optsWithGlobals(), (status) =>
-        world.io.event({ event: 'ready', ...status }, `Hub ${status.hub_id} of ${status.project} is up (pid ${status.pid}).`),
+        world.io.event(
+          { event: 'ready', ...status },
+          `Hub ${status.hub_id} of ${status.project} is up (pid ${status.pid}).`,
+        ),
       )
     })
 }

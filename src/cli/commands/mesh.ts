@@ -15,7 +15,10 @@ export interface MeshWorld {
   members(options: { readonly home?: string }): Promise<{ readonly members: readonly Document[] }>
   invite(options: InviteOptions, tell: (event: InviteEvent) => void): Promise<void>
   join(options: JoinOptions): Promise<Document>
-  serve(options: { readonly home?: string; readonly listen?: readonly string[] }, ready: (document: Document) => void): Promise<void>
+  serve(
+    options: { readonly home?: string; readonly listen?: readonly string[] },
+    ready: (document: Document) => void,
+  ): Promise<void>
 }
 
 export interface InviteOptions {
@@ -57,11 +60,16 @@ export function meshCreate(world: MeshWorld): Command {
 
 /** `nfltr mesh show` — what other machines need to know to reach this one. */
 export function meshShow(world: MeshWorld): Command {
-  return leaf('show', 'show this machine’s mesh, name and addresses').action(async (_options: unknown, command: Command) => {
-    const shown = await world.show(command.optsWithGlobals())
-    const rows = Object.entries(shown).map(([name, value]) => [name, Array.isArray(value) ? value.join(' ') : String(value)])
-    world.io.answer(shown, table(['what', 'value'], rows))
-  })
+  return leaf('show', 'show this machine’s mesh, name and addresses').action(
+    async (_options: unknown, command: Command) => {
+      const shown = await world.show(command.optsWithGlobals())
+      const rows = Object.entries(shown).map(([name, value]) => [
+        name,
+        Array.isArray(value) ? value.join(' ') : String(value),
+      ])
+      world.io.answer(shown, table(['what', 'value'], rows))
+    },
+  )
 }
 
 /** `nfltr mesh members` */
@@ -94,7 +102,9 @@ export function meshInvite(world: MeshWorld): Command {
         switch (event.event) {
           case 'invite':
             world.io.event(event, event.invite)
-            world.io.note(`On the other machine, with that line in a file:\n  ${event.join_command}\nIt is good until ${event.expires_at}. Waiting…`)
+            world.io.note(
+              `On the other machine, with that line in a file:\n  ${event.join_command}\nIt is good until ${event.expires_at}. Waiting…`,
+            )
             return
           case 'joined':
             world.io.event(event)

@@ -17,9 +17,13 @@ export function configWorld({ io, env }: Context): ConfigWorld {
     },
     set: async (options) => {
       const { paths } = homeOf(options)
-      await saveConfigText(paths, changeSetting(await loadConfigText(paths), { key: options.key, value: options.value }))
+      await saveConfigText(
+        paths,
+        changeSetting(await loadConfigText(paths), { key: options.key, value: options.value }),
+      )
     },
     list: settings,
-    addCredential: (options) => homeOf(options).credentials.save(options.kind.replace('-', '_') as CredentialKind, options.secret),
+    addCredential: (options) =>
+      homeOf(options).credentials.save(options.kind.replace('-', '_') as CredentialKind, options.secret),
   }
 }

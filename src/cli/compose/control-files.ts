@@ -19,7 +19,10 @@ export type ControlPlace = { readonly kind: 'node' } | { readonly kind: 'hub'; r
 export async function publishControl(paths: HomePaths, place: ControlPlace, routes: Hono): Promise<ControlServer> {
   await ensurePrivateFolder(paths.run)
   const token = randomBytes(24).toString('base64url')
-  const socketPath = await socketPathIn(await shortRunDir(paths.run), `${place.kind.charAt(0)}-${randomBytes(6).toString('hex')}.sock`)
+  const socketPath = await socketPathIn(
+    await shortRunDir(paths.run),
+    `${place.kind.charAt(0)}-${randomBytes(6).toString('hex')}.sock`,
+  )
   const earlier = await readRecord(paths, place)
   if (earlier !== undefined) await rm(earlier.socketPath, { force: true })
   const server = await serveControl({ socketPath, token, routes })
@@ -44,7 +47,10 @@ export async function findControl(paths: HomePaths, place: ControlPlace): Promis
   if (record === undefined) {
     const what = place.kind === 'hub' ? `The hub ${place.hubId}` : 'The node of this home'
     throw new NfltrError('not_running', `${what} was not running.`, {
-      hint: place.kind === 'hub' ? 'It is started by the first tool call, or by: nfltr hub serve' : 'Start it with: nfltr node join',
+      hint:
+        place.kind === 'hub'
+          ? 'It is started by the first tool call, or by: nfltr hub serve'
+          : 'Start it with: nfltr node join',
     })
   }
   await checkPrivateFolder(join(record.socketPath, '..'))
@@ -52,7 +58,8 @@ export async function findControl(paths: HomePaths, place: ControlPlace): Promis
 }
 
 function recordFile(paths: HomePaths, place: ControlPlace): string {
-  const name = place.kind === 'node' ? 'node' : `hub-${createHash('sha256').update(place.hubId).digest('hex').slice(0, 16)}`
+  const name =
+    place.kind === 'node' ? 'node' : `hub-${createHash('sha256').update(place.hubId).digest('hex').slice(0, 16)}`
   return join(paths.run, `${name}.control.json`)
 }
 

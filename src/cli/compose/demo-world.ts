@@ -6,7 +6,11 @@ export function demoWorld(context: Context): DemoWorld {
     io: context.io,
     run: async (options, tell) => {
       const { runDemo } = await import('../demo/run.ts')
-      return await runDemo(context, { withClaude: options.claude === true, ...(options.home === undefined ? {} : { home: options.home }) }, tell)
+      return await runDemo(
+        context,
+        { withClaude: options.claude === true, ...(options.home === undefined ? {} : { home: options.home }) },
+        tell,
+      )
     },
   }
 }

@@ -40,7 +40,8 @@ export async function connectHub(start: HubStart): Promise<HubClient> {
     }
     const started = await findRunningHub(start.home, start.project.hubId)
     if (started !== undefined) return started
-    if (attempt === startsMax) throw new NfltrError('not_running', 'The hub ended right after it had started.', { hint: logHint(start) })
+    if (attempt === startsMax)
+      throw new NfltrError('not_running', 'The hub ended right after it had started.', { hint: logHint(start) })
   }
 }
 
@@ -67,12 +68,16 @@ async function startHub(start: HubStart): Promise<void> {
   await ensurePrivateFolder(folder)
   const log = await open(join(folder, 'hub.log'), 'a', 0o600)
   try {
-    const child = spawn(process.execPath, [...process.execArgv, mainModule(), 'hub', 'serve', '--exit-when-idle', '--json', ...flagsOf(start)], {
-      cwd: start.project.folder,
-      detached: true,
-      env: hubEnvironment(start.env),
-      stdio: ['ignore', 'pipe', log.fd],
-    })
+    const child = spawn(
+      process.execPath,
+      [...process.execArgv, mainModule(), 'hub', 'serve', '--exit-when-idle', '--json', ...flagsOf(start)],
+      {
+        cwd: start.project.folder,
+        detached: true,
+        env: hubEnvironment(start.env),
+        stdio: ['ignore', 'pipe', log.fd],
+      },
+    )
     child.unref()
     const { stdout } = child
     if (stdout === null) throw new Error('the hub has no standard output')
@@ -111,7 +116,8 @@ function flagsOf(start: HubStart): readonly string[] {
  * folders and names and speaks a language goes along.
  */
 function hubEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
-  const kept = /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|USER|LOGNAME|XDG_[A-Z_]+|NFLTR_HOME|NFLTR_LISTEN|NODE_EXTRA_CA_CERTS)$/
+  const kept =
+    /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|USER|LOGNAME|XDG_[A-Z_]+|NFLTR_HOME|NFLTR_LISTEN|NODE_EXTRA_CA_CERTS)$/
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value !== undefined && kept.test(name) ? [[name, value]] : [])),
   )

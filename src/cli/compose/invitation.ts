@@ -26,7 +26,11 @@ const helloGraceMs = 5_000
  *
  * @throws {NfltrError} `not_owner`; `no_issuer` with `--no-wait` and no issuer up; `timed_out` when it expired unused
  */
-export async function invite(context: Context, options: InviteOptions, tell: (event: InviteEvent) => void): Promise<void> {
+export async function invite(
+  context: Context,
+  options: InviteOptions,
+  tell: (event: InviteEvent) => void,
+): Promise<void> {
   const home = openHome({ ...options, env: context.env })
   const machine = await loadMachine(home)
   if ((await home.keys.load('mesh')) === undefined) throw notOwner()
@@ -40,7 +44,9 @@ export async function invite(context: Context, options: InviteOptions, tell: (ev
     if (peerId === undefined) return
     if (peerId === 'expired') {
       tell({ event: 'expired' })
-      throw new NfltrError('timed_out', 'The invite expired before anyone used it.', { hint: 'Make a new one: nfltr mesh invite' })
+      throw new NfltrError('timed_out', 'The invite expired before anyone used it.', {
+        hint: 'Make a new one: nfltr mesh invite',
+      })
     }
     tell({ event: 'joined', member: await memberDocument(home, { meshId: machine.meshId, peerId }) })
   } finally {
@@ -180,7 +186,10 @@ async function inviteEvent(of: {
   }
 }
 
-async function memberDocument(home: Home, of: { readonly meshId: string; readonly peerId: string }): Promise<Record<string, unknown>> {
+async function memberDocument(
+  home: Home,
+  of: { readonly meshId: string; readonly peerId: string },
+): Promise<Record<string, unknown>> {
   const record = await home.mesh.member(of.peerId)
   if (record === undefined) return { peer_id: of.peerId, fingerprint: fingerprintOf(of.peerId) }
   const membership = await openMembership(record.membership, { meshId: of.meshId })

@@ -25,7 +25,11 @@ export async function playIssuer(
   const meshKey = await loadMeshKey(home)
   const lock = await home.issuer.lock()
   try {
-    const process = await openMeshProcess(context, { ...options, kind: 'issuer', issuer: { book: home.issuer, meshKey } })
+    const process = await openMeshProcess(context, {
+      ...options,
+      kind: 'issuer',
+      issuer: { book: home.issuer, meshKey },
+    })
     return {
       process,
       close: async () => {
@@ -43,7 +47,10 @@ export async function playIssuer(
  * Plays the issuer beside a hub or node of an owner's home for as long as nobody else does, and takes the role over when
  * it is laid down. On a machine that owns nothing this does nothing.
  */
-export async function keepIssuer(context: Context, options: { readonly home: Home }): Promise<{ close(): Promise<void> }> {
+export async function keepIssuer(
+  context: Context,
+  options: { readonly home: Home },
+): Promise<{ close(): Promise<void> }> {
   const { home } = options
   if ((await home.keys.load('mesh')) === undefined) return { close: async () => undefined }
   let issuer: Issuer | undefined

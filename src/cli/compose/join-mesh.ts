@@ -22,7 +22,11 @@ export interface InviteSource {
  * @returns `undefined` where none was given and nobody is there to ask
  * @throws {NfltrError} `invite_invalid`; `invalid_argument` for a file that cannot be read
  */
-export async function givenInvite(context: Context, source: InviteSource, options: { readonly mayAsk: boolean }): Promise<Invite | undefined> {
+export async function givenInvite(
+  context: Context,
+  source: InviteSource,
+  options: { readonly mayAsk: boolean },
+): Promise<Invite | undefined> {
   const { io, env } = context
   if (source.inviteFile === '-') return decodeInvite(await io.readInput())
   if (source.inviteFile !== undefined) return decodeInvite(await readInviteFile(context, source.inviteFile))
@@ -34,10 +38,14 @@ export async function givenInvite(context: Context, source: InviteSource, option
 async function readInviteFile(context: Context, file: string): Promise<string> {
   try {
     // An invite is good once and for minutes; a file that others can read deserves a word, not a refusal.
-    if (((await stat(file)).mode & 0o077) !== 0) context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
+    if (((await stat(file)).mode & 0o077) !== 0)
+      context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
     return await readFile(file, 'utf8')
   } catch (cause) {
-    throw new NfltrError('invalid_argument', `The invite file ${file} could not be read.`, { cause, details: { argument: '--invite-file' } })
+    throw new NfltrError('invalid_argument', `The invite file ${file} could not be read.`, {
+      cause,
+      details: { argument: '--invite-file' },
+    })
   }
 }
 

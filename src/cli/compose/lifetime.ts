@@ -10,7 +10,9 @@ export interface Lifetime {
 
 export function processLifetime(): Lifetime {
   const controller = new AbortController()
-  const ending = new Promise<void>((resolve) => controller.signal.addEventListener('abort', () => resolve(), { once: true }))
+  const ending = new Promise<void>((resolve) =>
+    controller.signal.addEventListener('abort', () => resolve(), { once: true }),
+  )
   for (const name of ['SIGINT', 'SIGTERM'] as const) {
     process.on(name, () => {
       // Asked twice: what is durable is durable, so leaving at once loses nothing.

@@ -22,7 +22,13 @@ export async function serveAdapter(context: Context, options: McpOptions): Promi
       sessionKey: `mcp-${randomUUID()}`,
     },
   )
-  const adapter = await serveMcp({ link, version, input: process.stdin, output: process.stdout, callKeyOf: callKeyFor(env) })
+  const adapter = await serveMcp({
+    link,
+    version,
+    input: process.stdin,
+    output: process.stdout,
+    callKeyOf: callKeyFor(env),
+  })
   // Claude Code sends SIGINT when it ends; what was written by then still has to be confirmed.
   const close = (): void => void adapter.close()
   process.once('SIGINT', close)

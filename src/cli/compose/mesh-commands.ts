@@ -27,7 +27,10 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
   const homeOf = (options: { readonly home?: string }): Home => openHome({ ...options, env: context.env })
   return {
     create: async (options) => {
-      const created = await createMesh(homeOf(options), { name: options.name ?? machineNameOfHost(), nowMs: Date.now() })
+      const created = await createMesh(homeOf(options), {
+        name: options.name ?? machineNameOfHost(),
+        nowMs: Date.now(),
+      })
       return {
         mesh_id: created.meshId,
         mesh_fingerprint: created.meshFingerprint,
@@ -44,7 +47,10 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     serve: async (options, ready) => {
       const lifetime = processLifetime()
       const home = homeOf(options)
-      const issuer = await playIssuer(context, { home, ...(options.listen === undefined ? {} : { listen: options.listen }) })
+      const issuer = await playIssuer(context, {
+        home,
+        ...(options.listen === undefined ? {} : { listen: options.listen }),
+      })
       const { mesh } = issuer.process
       ready({ peer_id: mesh.self.peerId, listen: mesh.listenAddresses(), pid: process.pid })
       await lifetime.ending
@@ -78,7 +84,11 @@ async function members(context: Context, home: Home): Promise<{ members: Documen
     const wanted = new Set(mesh.members().map((member) => member.machinePeerId))
     wanted.delete(machine.peerId)
     for (const peerId of wanted) mesh.want(peerId)
-    await everyoneOr(lookAroundMs, (heard) => mesh.watch({ up: (peer) => heard(peer.machinePeerId), down: () => undefined }), wanted)
+    await everyoneOr(
+      lookAroundMs,
+      (heard) => mesh.watch({ up: (peer) => heard(peer.machinePeerId), down: () => undefined }),
+      wanted,
+    )
     const online = new Set(mesh.connected().map((peer) => peer.machinePeerId))
     if ((await home.running.list()).length > 0) online.add(machine.peerId)
     return { members: await memberDocuments(home, { meshId: machine.meshId, online }) }
@@ -108,11 +118,16 @@ async function everyoneOr(
   stop()
 }
 
-async function memberDocuments(home: Home, of: { readonly meshId: string; readonly online: ReadonlySet<string> }): Promise<Document[]> {
+async function memberDocuments(
+  home: Home,
+  of: { readonly meshId: string; readonly online: ReadonlySet<string> },
+): Promise<Document[]> {
   const documents: Document[] = []
   for (const record of await home.mesh.roster()) {
     const membership = await openMembership(record.membership, { meshId: of.meshId })
-    const records = await Promise.all(record.addresses.map(({ envelope }) => openAddressRecord(envelope, { meshId: of.meshId })))
+    const records = await Promise.all(
+      record.addresses.map(({ envelope }) => openAddressRecord(envelope, { meshId: of.meshId })),
+    )
     documents.push({
       name: membership.name,
       peer_id: record.peerId,
@@ -139,7 +154,10 @@ async function join(context: Context, home: Home, options: JoinOptions): Promise
   }
   const held = await home.keys.lock('machine')
   try {
-    const { listen } = await addresses(context, { home, ...(options.listen === undefined ? {} : { listen: options.listen }) })
+    const { listen } = await addresses(context, {
+      home,
+      ...(options.listen === undefined ? {} : { listen: options.listen }),
+    })
     const mesh = await startMesh({
       key: await ensureKey(home, 'machine'),
       kind: 'cli',

@@ -57,7 +57,9 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
     })
     // A short command is nobody that others of this home would look for.
     const registered =
-      kind === 'cli' ? undefined : await home.running.register({ kind, peerId, listen: mesh.listenAddresses(), ...named })
+      kind === 'cli'
+        ? undefined
+        : await home.running.register({ kind, peerId, listen: mesh.listenAddresses(), ...named })
     return {
       mesh,
       machine,

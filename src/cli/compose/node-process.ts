@@ -40,7 +40,11 @@ import { Teardown } from './teardown.ts'
  * @throws {NfltrError} `no_invite` without a membership and an invite, `key_held` where a node of this home runs already, and
  *   what the issuer, the store or a flag is refused for
  */
-export async function serveNode(context: Context, options: NodeJoinOptions, tell: (event: NodeEvent) => void): Promise<void> {
+export async function serveNode(
+  context: Context,
+  options: NodeJoinOptions,
+  tell: (event: NodeEvent) => void,
+): Promise<void> {
   const home = openHome({ ...options, env: context.env })
   const settings = await nodeSettings(context, home, options)
   const lifetime = processLifetime()
@@ -153,7 +157,10 @@ async function openNodeMesh(
   },
 ): Promise<MeshHost> {
   const { home, key, options } = of
-  const given = { ...(options.listen === undefined ? {} : { listen: options.listen }), ...(options.peer === undefined ? {} : { peers: options.peer }) }
+  const given = {
+    ...(options.listen === undefined ? {} : { listen: options.listen }),
+    ...(options.peer === undefined ? {} : { peers: options.peer }),
+  }
   const { listen, peers } = await addresses(context, { home, ...given })
   const own = await home.mesh.loadMembership()
   return await createMesh({
@@ -182,9 +189,11 @@ interface ResolvedSettings {
 async function nodeSettings(context: Context, home: Home, options: NodeJoinOptions): Promise<ResolvedSettings> {
   const set = settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(home.paths) }))
   const description = options.describe ?? set['node.description'] ?? ''
-  if (new TextEncoder().encode(description).length > limits.descriptionMaxBytes) throw tooLong('--describe', limits.descriptionMaxBytes)
+  if (new TextEncoder().encode(description).length > limits.descriptionMaxBytes)
+    throw tooLong('--describe', limits.descriptionMaxBytes)
   for (const [name, value] of options.label ?? []) {
-    if (name.length > limits.nameMaxBytes || value.length > limits.labelMaxBytes) throw tooLong('--label', limits.labelMaxBytes)
+    if (name.length > limits.nameMaxBytes || value.length > limits.labelMaxBytes)
+      throw tooLong('--label', limits.labelMaxBytes)
   }
   const credential = await credentialOf(context, home)
   const kept = await home.credentials.load()
@@ -211,7 +220,8 @@ async function offeredFolder([name, value]: readonly [string, string]): Promise<
     (stats) => stats.isDirectory(),
     () => false,
   )
-  if (!isFolder) throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, { details: { argument: '--offer' } })
+  if (!isFolder)
+    throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, { details: { argument: '--offer' } })
   return { name, mode: isReadOnly ? 'ro' : 'rw', path: await realpath(path) }
 }
 
@@ -239,14 +249,19 @@ async function credentialOf(context: Context, home: Home): Promise<Credential | 
 }
 
 function definedOf(env: Context['env']): Record<string, string> {
-  return Object.fromEntries(Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])))
+  return Object.fromEntries(
+    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
+  )
 }
 
 /** What a person should hear at once, because no agent can run here until it is mended. */
 function notesOf(card: NodeCard): { readonly notes?: readonly string[] } {
   const { unavailable } = card
   if (unavailable === undefined) return {}
-  const remedy = unavailable.reason === 'not_logged_in' ? ' Run `claude setup-token` and `nfltr config add-credential --kind oauth-token`, or set ANTHROPIC_API_KEY.' : ''
+  const remedy =
+    unavailable.reason === 'not_logged_in'
+      ? ' Run `claude setup-token` and `nfltr config add-credential --kind oauth-token`, or set ANTHROPIC_API_KEY.'
+      : ''
   return { notes: [`No slots: ${unavailable.message}${remedy}`] }
 }
 
@@ -262,4 +277,3 @@ function watchLinks(mesh: MeshHost, tell: (event: NodeEvent) => void): LinkLog {
   })
   return { since: (peerId) => since.get(peerId) }
 }
-

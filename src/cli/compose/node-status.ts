@@ -1,5 +1,5 @@
-import type { MeshHost } from '../../mesh/peers.ts'
 import type { NodeCard } from '../../core/model.ts'
+import type { MeshHost } from '../../mesh/peers.ts'
 import type { Node } from '../../node/node.ts'
 import { freeBytes } from '../../platform/disk.ts'
 import type { Home } from '../../ports/home.ts'
@@ -23,7 +23,9 @@ export async function nodeStatusDocument(of: {
 }): Promise<Record<string, unknown>> {
   const { node, mesh, links, home } = of
   const status = await node.status()
-  const hubs = (status['hubs'] ?? []) as readonly { readonly outbox: { readonly entries: number; readonly bytes: number } }[]
+  const hubs = (status['hubs'] ?? []) as readonly {
+    readonly outbox: { readonly entries: number; readonly bytes: number }
+  }[]
   const free = await freeBytes(home.paths.node)
   return {
     ...status,

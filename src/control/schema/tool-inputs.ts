@@ -31,39 +31,72 @@ const agentId = text(100).describe('Id from spawn_agent or list_agents.')
 
 export const toolInputs = {
   spawn_agent: z.strictObject({
-    brief: text(limits.briefMaxBytes).describe('What to do and what counts as done. The agent sees nothing else. 1 byte to 1 MiB of UTF-8.'),
+    brief: text(limits.briefMaxBytes).describe(
+      'What to do and what counts as done. The agent sees nothing else. 1 byte to 1 MiB of UTF-8.',
+    ),
     title: text(limits.titleMaxBytes).optional().describe('A short name for lists.'),
-    machine: text(limits.nameMaxBytes).optional().describe('Name from list_nodes. A hard filter: no other machine is used, and an absent one is waited for.'),
+    machine: text(limits.nameMaxBytes)
+      .optional()
+      .describe('Name from list_nodes. A hard filter: no other machine is used, and an absent one is waited for.'),
     labels: labels.optional().describe('All of these labels must match the machine.'),
-    requires: z.array(text(limits.labelMaxBytes)).max(limits.capabilitiesMax).optional().describe('All of these capabilities must be declared by the machine.'),
-    dir: text(1024).optional().describe("An offered folder's name, or NAME/path below one. Without it the agent works in an empty folder of its own."),
+    requires: z
+      .array(text(limits.labelMaxBytes))
+      .max(limits.capabilitiesMax)
+      .optional()
+      .describe('All of these capabilities must be declared by the machine.'),
+    dir: text(1024)
+      .optional()
+      .describe(
+        "An offered folder's name, or NAME/path below one. Without it the agent works in an empty folder of its own.",
+      ),
     model: text(200).optional().describe("Passed to the agent's CLI as it is. Without it the CLI's own default holds."),
     effort: text(64).optional().describe("Passed to the agent's CLI as it is."),
     max_budget_usd: z.number().positive().max(1_000_000).optional().describe('Per turn.'),
     max_turns: z.number().int().positive().max(1_000_000).optional().describe('Model round trips per turn.'),
-    timeout_ms: span.optional().describe('How long to wait for a machine with a free slot. Default 600000; 0: now or never.'),
+    timeout_ms: span
+      .optional()
+      .describe('How long to wait for a machine with a free slot. Default 600000; 0: now or never.'),
     deadline_ms: span.min(1).optional().describe("The turn's longest running time, in time the machine is awake."),
-    lost_after_ms: span.min(1).optional().describe('How long the machine may be silent before the agent counts as lost. Default 150000.'),
+    lost_after_ms: span
+      .min(1)
+      .optional()
+      .describe('How long the machine may be silent before the agent counts as lost. Default 150000.'),
     idempotency_key: idempotencyKey,
   }),
   wait_for_agents: z.strictObject({
     agent_ids: z.array(agentId).max(1000).optional().describe('Only these agents. Without it: all, and events too.'),
-    mode: z.enum(['any', 'all']).optional().describe('any (default): return when one has ended. all: when all of them have.'),
+    mode: z
+      .enum(['any', 'all'])
+      .optional()
+      .describe('any (default): return when one has ended. all: when all of them have.'),
     events: z.boolean().optional().describe('Whether events are returned too. Default: true without agent_ids.'),
     timeout_ms: span.optional().describe('Longest wait. Without it: until something arrives.'),
-    max_bytes: z.number().int().min(limits.replyMinBytes).max(limits.replyMaxBytes).optional().describe('Bound of the reply. Default 40000.'),
+    max_bytes: z
+      .number()
+      .int()
+      .min(limits.replyMinBytes)
+      .max(limits.replyMaxBytes)
+      .optional()
+      .describe('Bound of the reply. Default 40000.'),
     idempotency_key: idempotencyKey,
   }),
   get_result: z.strictObject({
     agent_id: agentId.optional(),
     turn: z.number().int().positive().optional().describe('Default: the latest.'),
     delivery_id: z.number().int().positive().optional().describe('Any entry by its number, instead of agent_id.'),
-    offset: z.number().int().nonnegative().optional().describe('Byte of the text to start at: next_offset of the page before.'),
+    offset: z
+      .number()
+      .int()
+      .nonnegative()
+      .optional()
+      .describe('Byte of the text to start at: next_offset of the page before.'),
     max_bytes: z.number().int().min(limits.replyMinBytes).max(limits.replyMaxBytes).optional(),
   }),
   send_message: z.strictObject({
     agent_id: agentId,
-    text: text(limits.messageTextMaxBytes).describe('Joins the running turn, or starts a new one in the same session and workspace.'),
+    text: text(limits.messageTextMaxBytes).describe(
+      'Joins the running turn, or starts a new one in the same session and workspace.',
+    ),
     idempotency_key: idempotencyKey,
   }),
   stop_agent: z.strictObject({

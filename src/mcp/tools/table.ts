@@ -8,4 +8,12 @@ import type { Tool } from './tool.ts'
 import { waitForAgents } from './wait-for-agents.ts'
 
 /** The tools of the hub's toolset, in the order in which they are listed. */
-export const hubTools: readonly Tool[] = [spawnAgent, waitForAgents, getResult, sendMessage, stopAgent, listAgents, listNodes]
+export const hubTools: readonly Tool[] = [
+  spawnAgent,
+  waitForAgents,
+  getResult,
+  sendMessage,
+  stopAgent,
+  listAgents,
+  listNodes,
+]

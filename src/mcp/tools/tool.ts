@@ -14,4 +14,9 @@ export interface Tool {
 }
 
 export const reads = { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false } as const
-export const changes = { readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: true } as const
+export const changes = {
+  readOnlyHint: false,
+  destructiveHint: false,
+  idempotentHint: true,
+  openWorldHint: true,
+} as const
