@@ -87,15 +87,19 @@ function reasonOf(last: ResultLine, turn: ClaudeTurn): Reason {
   return last.terminalReason === 'api_error' ? 'model_error' : 'crashed'
 }
 
+function goOnOr(what: string): string {
+  return `Send a message to go on in the same session, or spawn with ${what}.`
+}
+
 const hints: Partial<Record<Reason, string>> = {
   tools_not_allowed:
     'The agent may edit files in its workspace and run read-only commands. Start its node with --allow-all-tools to allow the rest.',
   auth_lost: 'Renew the credential of that machine: nfltr config add-credential.',
   not_logged_in: 'Give that machine a credential: nfltr config add-credential.',
   claude_missing: 'Install Claude Code on that machine, or name it with --claude.',
-  budget_exhausted: 'Send a message to go on in the same session, or spawn with a larger max_budget_usd.',
-  max_turns: 'Send a message to go on in the same session, or spawn with a larger max_turns.',
-  deadline: 'Send a message to go on in the same session, or spawn with a longer deadline_ms.',
+  budget_exhausted: goOnOr('a larger budget'),
+  max_turns: goOnOr('more turns'),
+  deadline: goOnOr('a later deadline'),
   session_missing: 'The history of this session is gone on that machine; spawn a new agent.',
   rate_limited: 'Try again later.',
 }

@@ -7,14 +7,14 @@ const facts: LaunchFacts = {
   program: '/opt/claude',
   own: {
     PATH: '/bin',
-    HOME: '/home/user',
+    HOME: '/users/me',
     LC_ALL: 'C',
     https_proxy: 'http://proxy',
     SECRET_OF_THE_NODE: 'x',
     ANTHROPIC_API_KEY: 'sk-of-the-node',
     ANTHROPIC_BASE_URL: 'http://elsewhere',
     CLAUDE_CODE_SHELL_PREFIX: '/evil',
-    NFLTR_HOME: '/home/user/.nfltr',
+    NFLTR_HOME: '/users/me/.nfltr',
     NODE_OPTIONS: '--require evil',
     EXTRA: 'wanted',
   },
@@ -54,7 +54,7 @@ describe('the launch of a turn', () => {
 
     expect(env).toMatchObject({
       PATH: '/bin',
-      HOME: '/home/user',
+      HOME: '/users/me',
       LC_ALL: 'C',
       https_proxy: 'http://proxy',
       EXTRA: 'wanted',
