@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import type { Program } from './simulated-keepers.ts'
 import { claim, ref, World } from './world.ts'
@@ -24,14 +25,32 @@ function talker(): Program {
   }
 }
 
+/** As the talker, but it does not listen to an interrupt. */
+function deaf(): Program {
+  const program = talker()
+  return {
+    ...program,
+    input: (io, line) => {
+      if (line !== 'interrupt') program.input?.(io, line)
+    },
+  }
+}
+
+interface Plan {
+  /** Batches that the disk had although nobody was told. */
+  readonly keepUnsynced: number
+  readonly stops: boolean
+  readonly program: () => Program
+}
+
 interface Killed {
   readonly world: World
   readonly point: string | undefined
 }
 
 /** Runs one turn, kills the node at its `at`-th boundary, starts it again, and lets everything come to rest. */
-async function runKilledAt(at: number, options: { keepUnsynced: number; stops: boolean }): Promise<Killed> {
-  const world = await World.open({ program: talker })
+async function runKilledAt(at: number, options: Plan): Promise<Killed> {
+  const world = await World.open({ program: options.program })
   let count = 0
   let point: string | undefined
   world.onBoundary = (name) => {
@@ -60,7 +79,7 @@ async function runKilledAt(at: number, options: { keepUnsynced: number; stops: b
   return { world, point }
 }
 
-function problems({ world }: Killed, options: { stops: boolean }): readonly string[] {
+function problems({ world }: Killed, options: Plan): readonly string[] {
   const { hub, machine } = world
   const found: string[] = []
   const ended = hub.of('ended')
@@ -87,7 +106,7 @@ function problems({ world }: Killed, options: { stops: boolean }): readonly stri
 }
 
 /** Every boundary of one run, in order, until a run comes through without being killed. */
-async function sweepBoundaries(options: { keepUnsynced: number; stops: boolean }): Promise<readonly string[]> {
+async function sweepBoundaries(options: Plan): Promise<readonly string[]> {
   const found: string[] = []
   for (let at = 1; ; at += 1) {
     const killed = await runKilledAt(at, options)
@@ -103,12 +122,80 @@ describe('a node killed at any point', () => {
   test.each([0, 1])(
     'still gives one end, every line once and one receipt, with %i batches that reached the disk unseen',
     async (keepUnsynced) => {
-      expect(await sweepBoundaries({ keepUnsynced, stops: false })).toEqual([])
+      expect(await sweepBoundaries({ keepUnsynced, stops: false, program: talker })).toEqual([])
     },
     120_000,
   )
 
-  test('stops a turn once, whenever it is killed', async () => {
-    expect(await sweepBoundaries({ keepUnsynced: 0, stops: true })).toEqual([])
+  test.each([
+    ['that listens', talker],
+    ['that does not', deaf],
+  ])(
+    'stops a program %s once',
+    async (_, program) => {
+      expect(await sweepBoundaries({ keepUnsynced: 0, stops: true, program })).toEqual([])
+    },
+    120_000,
+  )
+})
+
+describe('a node killed again and again', () => {
+  test('loses nothing and repeats nothing', async () => {
+    const plan = fc.record({
+      kills: fc.array(
+        fc.record({ after: fc.integer({ min: 1, max: 25 }), keepUnsynced: fc.integer({ min: 0, max: 2 }) }),
+        {
+          minLength: 1,
+          maxLength: 6,
+        },
+      ),
+      stops: fc.boolean(),
+      isDeaf: fc.boolean(),
+    })
+
+    await fc.assert(
+      fc.asyncProperty(plan, async ({ kills, stops, isDeaf }) => {
+        const options = { keepUnsynced: 0, stops, program: isDeaf ? deaf : talker }
+        const world = await runKilledOften(kills, options)
+        expect(problems({ world, point: undefined }, options)).toEqual([])
+      }),
+      { numRuns: 60 },
+    )
   }, 120_000)
 })
+
+/** Runs one turn through a series of kills, each so many boundaries after the start that followed the one before. */
+async function runKilledOften(
+  kills: readonly { readonly after: number; readonly keepUnsynced: number }[],
+  options: Plan,
+): Promise<World> {
+  const world = await World.open({ program: options.program })
+  const left = [...kills]
+  let count = 0
+  world.onBoundary = () => {
+    count += 1
+    const next = left[0]
+    if (next === undefined || count < next.after) return
+    left.shift()
+    count = 0
+    world.kill(next)
+  }
+  const rest = async (): Promise<void> => {
+    for (let tries = 0; tries <= kills.length; tries += 1) {
+      await world.run(500)
+      if (world.node !== undefined) continue
+      await world.startNode()
+      await world.connect()
+    }
+  }
+
+  await world.hub.send(claim())
+  await rest()
+  if (options.stops) await world.hub.send({ type: 'stop', commandId: 'stop-1', ref: ref() })
+  else await world.hub.send({ type: 'steer', commandId: 'steer-1', ref: ref(), messageId: 'm1', text: 'go' })
+  for (let index = 0; index <= kills.length; index += 1) {
+    await world.run(11_000)
+    await rest()
+  }
+  return world
+}

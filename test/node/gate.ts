@@ -8,14 +8,20 @@ import type { Workspaces } from '../../src/ports/workspaces.ts'
  */
 export class Gate {
   isDead = false
+  readonly killed: Promise<void>
+  readonly #resolveKilled: () => void
   readonly #atPoint: (name: string) => void
 
   constructor(atPoint: (name: string) => void) {
     this.#atPoint = atPoint
+    const killed = Promise.withResolvers<void>()
+    this.killed = killed.promise
+    this.#resolveKilled = killed.resolve
   }
 
   kill(): void {
     this.isDead = true
+    this.#resolveKilled()
   }
 
   /** A point where the process may die; does not return where it does. */
@@ -46,14 +52,14 @@ export class Gate {
     return {
       prepare: (request) => this.call('workspace', () => workspaces.prepare(request)),
       discardTemporary: (request) => this.call('discard', () => workspaces.discardTemporary(request)),
-      freeBytes: () => workspaces.freeBytes(),
+      freeBytes: () => this.call('free', () => workspaces.freeBytes()),
     }
   }
 
   keepers(keepers: Keepers): Keepers {
     return {
       launch: async (launch) => this.#keeper(await this.call('launch', () => keepers.launch(launch))),
-      find: () => keepers.find(),
+      find: () => this.call('find', () => keepers.find()),
       adopt: async (attemptId) => this.#keeper(await this.call('adopt', () => keepers.adopt(attemptId))),
       sweep: (attemptId) => this.call('sweep', () => keepers.sweep(attemptId)),
       remove: (attemptId) => this.call('remove', () => keepers.remove(attemptId)),

@@ -70,9 +70,14 @@ export class World {
     return world
   }
 
+  /** Starts the node anew; resolves once it serves, or was killed before that. */
   async startNode(): Promise<void> {
     const gate = new Gate((name) => this.onBoundary(name))
     this.#gate = gate
+    await Promise.race([this.#start(gate), gate.killed])
+  }
+
+  async #start(gate: Gate): Promise<void> {
     const store = await openMemoryStore({
       ...(this.#disk === undefined ? {} : { disk: this.#disk }),
       sync: () => gate.point('sync'),
@@ -91,7 +96,7 @@ export class World {
         next: () => 0.5,
         bytes: (count) => Uint8Array.from({ length: count }, nextByte),
       },
-      peers: this.#peers(),
+      peers: this.#peers(gate),
       keepers: gate.keepers(this.machine.keepers()),
       driver: { ...this.#driver, prepare: (turn) => gate.call('prepare', () => this.#driver.prepare(turn)) },
       workspaces: gate.workspaces(this.workspaces),
@@ -105,8 +110,8 @@ export class World {
     }
     const node = await openNode(ports)
     if (gate.isDead) return
-    this.node = node
     await node.start()
+    if (!gate.isDead) this.node = node
   }
 
   /** Kills the node's process: what was not on disk is lost, but for the first batches where `keepUnsynced` says so. */
@@ -128,7 +133,8 @@ export class World {
   async connect(hub: TestHub = this.hub, facts: PeerFacts = hub.facts): Promise<void> {
     const pair = memoryLinkPair({ clock: this.clock, hub: facts, node: nodeFacts })
     this.#links.push(pair)
-    this.#accept?.(pair.node)
+    if (this.#accept === undefined) pair.cut()
+    else this.#accept(pair.node)
     await hub.attach(pair.hub)
     await settle()
   }
@@ -143,7 +149,7 @@ export class World {
     return this.#store
   }
 
-  #peers(): Peers {
+  #peers(gate: Gate): Peers {
     return {
       self: nodeFacts,
       connected: () => [],
@@ -152,7 +158,7 @@ export class World {
       watchMembers: () => () => undefined,
       openSession: () => Promise.reject(new Error('a node opens no session')),
       serveSessions: (accept) => {
-        this.#accept = accept
+        if (!gate.isDead) this.#accept = accept
       },
       want: () => undefined,
       probe: async () => 1,
