@@ -173,7 +173,10 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       this.#start(attachment)
     } catch (error) {
       const wasTold = await this.#refuse(link, error)
-      throw this.#rejected(link, error, wasTold)
+      const reason = this.#rejected(link, error, wasTold)
+      // Whoever aborts the link now would take the refusal back; the hub closes its end once it has read it.
+      if (wasTold) await this.#closed(link)
+      throw reason
     }
   }
 
@@ -397,6 +400,14 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       () => true,
       () => false,
     )
+  }
+
+  /** Resolves once the link is down, or after the bound of an opening. */
+  async #closed(link: Link): Promise<void> {
+    const bound = Promise.withResolvers<void>()
+    const timer = this.#options.clock.after(this.#limits.openTimeoutMs, bound.resolve)
+    await Promise.race([link.closed, bound.promise])
+    timer.cancel()
   }
 
   /** Ends the link: softly where a last frame is still on its way, since an abort would take it back. */

@@ -158,7 +158,8 @@ describe('a lane', () => {
     while (hub.sync() || hub.pump() || node.take() || hub.take());
     node.apply()
     world.connect()
-    while (hub.pump() || node.take() || hub.take());
+    while (hub.sync() || hub.pump() || node.take() || hub.take());
+    while (node.sync());
     expect(node.apply()).toBe(false)
 
     world.settle()
@@ -211,6 +212,37 @@ describe('a lane', () => {
     expect(isCaughtUp(hub.state)).toBe(true)
     world.disconnect()
     expect(isCaughtUp(hub.state)).toBe(false)
+  })
+
+  test('does not say caught up for what it applied and has not on disk when the link opens', () => {
+    const world = connected()
+    const { hub, node } = world
+    hub.send('a', 10)
+    while (hub.sync() || hub.pump() || node.take());
+    node.apply()
+
+    world.connect()
+
+    expect(hub.inbox).toEqual([])
+    expect(node.state.link?.hasTold).toBe(false)
+    while (node.sync());
+    expect(node.state.link?.hasTold).toBe(true)
+  })
+
+  test('gives credit back for what comes again over a new link', () => {
+    const world = connected()
+    const { hub, node } = world
+    for (let no = 0; no < 5; no++) hub.send(`m${no}`, 100)
+    while (hub.sync() || hub.pump() || node.take());
+    node.apply()
+    world.connect()
+    while (hub.sync() || hub.pump() || node.take());
+    node.sync()
+
+    const { link } = node.state
+    expect((link?.windowBytes ?? 0) + (link?.owedBytes ?? 0)).toBe(limits.creditWindowBytes)
+    while (hub.take());
+    expect(hub.state.link?.creditBytes).toBe(limits.creditWindowBytes - (link?.owedBytes ?? 0))
   })
 
   test('does not take an old word of caught up for the head of this link', () => {

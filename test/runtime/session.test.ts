@@ -172,6 +172,35 @@ describe('session', () => {
     expect(rows().length).toBeLessThan(64)
   })
 
+  test('applies once what was complete but not yet applied when another link took over', async () => {
+    const clock = new ManualClock()
+    const gates: (() => void)[] = []
+    let isSlow = false
+    const hub = await openHub({ clock })
+    const node = await openNode({
+      clock,
+      sync: () => (isSlow ? new Promise((resolve) => gates.push(resolve)) : Promise.resolve()),
+    })
+    await connect(hub, node, { clock })
+    isSlow = true
+    await hub.send(say('being applied'))
+    await settle()
+    await hub.send(say('waits for its batch'))
+    await settle()
+    expect(node.applied).toHaveLength(1)
+
+    const connecting = connect(hub, node, { clock })
+    for (let no = 0; no < 6; no++) {
+      await settle()
+      gates.shift()?.()
+    }
+    await connecting
+    await settle()
+
+    expect(node.onDisk()).toEqual(['being applied', 'waits for its batch'])
+    expect(hub.session.outbox().entries).toBe(0)
+  })
+
   test('sends what is said while a message is applied in the same batch', async () => {
     const clock = new ManualClock()
     const hub = await openHub({ clock })
