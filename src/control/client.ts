@@ -31,7 +31,7 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
     confirm: async (callKey) => void (await json(endpoint, 'POST', paths.confirm, { call_key: callKey })),
     withdraw: async (callKey) => void (await json(endpoint, 'POST', paths.withdraw, { call_key: callKey })),
     doubt: async (callKey) => void (await json(endpoint, 'POST', paths.doubt, { call_key: callKey })),
-    status: async () => (await json(endpoint, 'GET', paths.status)) as unknown as HubStatusDocument,
+    status: () => json<HubStatusDocument>(endpoint, 'GET', paths.status),
     showAgent: (agentId) => json(endpoint, 'GET', paths.agent.replace(':id', encodeURIComponent(agentId))),
     logs: async (agentId, { fromSeq, limit }) => {
       const path = `${paths.logs.replace(':id', encodeURIComponent(agentId))}?from_seq=${fromSeq}&limit=${limit}`
@@ -83,12 +83,13 @@ async function callTool(endpoint: ControlEndpoint, call: ToolCall): Promise<Tool
   }
 }
 
-async function json(
+/** The body is the peer process's word: it runs this same program. */
+async function json<Document = Record<string, unknown>>(
   endpoint: ControlEndpoint,
   method: string,
   path: string,
   body?: object,
-): Promise<Record<string, unknown>> {
+): Promise<Document> {
   const response = await open(endpoint, method, path, body).response
   const chunks: Buffer[] = []
   try {
@@ -96,9 +97,9 @@ async function json(
   } catch (cause) {
     throw new NfltrError('link_down', 'The process went away before it answered.', { cause })
   }
-  const document = JSON.parse(Buffer.concat(chunks).toString('utf8')) as Record<string, unknown>
+  const document: unknown = JSON.parse(Buffer.concat(chunks).toString('utf8'))
   if (response.statusCode !== 200) throw errorFromDocument(document)
-  return document
+  return document as Document
 }
 
 function open(
