@@ -40,6 +40,6 @@ export function withoutComments(source: string): string {
 
 /** What a module imports or re-exports: the specifiers, in order. */
 export function imports(source: string): readonly string[] {
-  const found = withoutComments(source).matchAll(/(?:\bfrom\s*|\bimport\s*\(?\s*)(['"])([^'"\n]+)\1/g)
+  const found = withoutComments(source).matchAll(/(?<![\w.'"`])(?:from\s*|import\s*\(?\s*)(['"])([^'"\n]+)\1/g)
   return [...found].map((match) => match[2] ?? '')
 }
