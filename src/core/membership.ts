@@ -48,12 +48,7 @@ export interface Claimant {
   readonly wallMs: number
 }
 
-export type MembershipRefusal =
-  | 'own_peer_id'
-  | 'wrong_mesh'
-  | 'membership_expired'
-  | 'bad_certificate'
-  | 'wrong_role'
+export type MembershipRefusal = 'own_peer_id' | 'wrong_mesh' | 'membership_expired' | 'bad_certificate' | 'wrong_role'
 
 /** Tolerance for clocks that differ, in milliseconds. @see docs/reference/limits.md */
 export const clockToleranceMs = 10 * 60_000

@@ -28,7 +28,13 @@ export type HubMessage =
       /** Set for a continuation: the session to go on with. Absent: a new session and a new workspace. */
       readonly resumeSessionId?: string
     }
-  | { readonly type: 'steer'; readonly commandId: string; readonly ref: AttemptRef; readonly messageId: string; readonly text: string }
+  | {
+      readonly type: 'steer'
+      readonly commandId: string
+      readonly ref: AttemptRef
+      readonly messageId: string
+      readonly text: string
+    }
   | { readonly type: 'stop'; readonly commandId: string; readonly ref: AttemptRef; readonly reason?: string }
   /** The result is durable in the hub's inbox: the node settles, makes the receipt, and may let go after its retention. */
   | { readonly type: 'collected'; readonly commandId: string; readonly ref: AttemptRef; readonly resultHash: string }
@@ -39,7 +45,13 @@ export type HubMessage =
 export type NodeMessage =
   | { readonly type: 'claimed'; readonly ref: AttemptRef }
   /** No process of the attempt ran or will run. Temporary reasons may be asked again later. */
-  | { readonly type: 'declined'; readonly ref: AttemptRef; readonly reason: Reason; readonly message: string; readonly isPermanent: boolean }
+  | {
+      readonly type: 'declined'
+      readonly ref: AttemptRef
+      readonly reason: Reason
+      readonly message: string
+      readonly isPermanent: boolean
+    }
   | { readonly type: 'started'; readonly ref: AttemptRef; readonly sessionId: string }
   /** A steer's fate while the turn runs: written into it, or known to have been taken in, or not. */
   | {
@@ -105,11 +117,20 @@ export type SessionAccept =
       readonly type: 'accept'
       readonly lanes: readonly LaneCursor[]
       readonly bootId: string
-      readonly inventory: readonly { readonly attemptId: string; readonly state: AttemptReport; readonly keeper: 'live' | 'ended' | 'none' }[]
+      readonly inventory: readonly {
+        readonly attemptId: string
+        readonly state: AttemptReport
+        readonly keeper: 'live' | 'ended' | 'none'
+      }[]
       readonly card: NodeCard
       readonly capacity: Capacity
     }
-  | { readonly type: 'refused'; readonly code: 'stale_epoch' | 'stale_session' | 'protocol_violation'; readonly message: string; readonly highestEpochSeen: number }
+  | {
+      readonly type: 'refused'
+      readonly code: 'stale_epoch' | 'stale_session' | 'protocol_violation'
+      readonly message: string
+      readonly highestEpochSeen: number
+    }
 
 export type AttemptReport = 'claimed' | 'running' | 'ended'
 

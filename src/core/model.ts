@@ -51,7 +51,14 @@ export const reasons = [
 export type Reason = (typeof reasons)[number]
 
 /** Declines that pass by themselves: the spawn waits within its `timeout_ms`. Every other decline is for good. */
-export const temporaryDeclines: readonly Reason[] = ['declined', 'dir_busy', 'disk_full', 'queue_full', 'outbox_full', 'reservation_gone']
+export const temporaryDeclines: readonly Reason[] = [
+  'declined',
+  'dir_busy',
+  'disk_full',
+  'queue_full',
+  'outbox_full',
+  'reservation_gone',
+]
 
 export const agentStates = [
   'queued',
@@ -111,7 +118,11 @@ export interface NodeCard {
   readonly capabilities: readonly string[]
   readonly offers: readonly Offer[]
   readonly maxAgents: number
-  readonly allows: { readonly allTools: boolean | 'listed'; readonly monitors: boolean; readonly repos: readonly string[] }
+  readonly allows: {
+    readonly allTools: boolean | 'listed'
+    readonly monitors: boolean
+    readonly repos: readonly string[]
+  }
   readonly credential: 'none' | 'api_key' | 'oauth_token' | 'auth_token' | 'env'
   readonly version: string
   readonly claudeVersion?: string
