@@ -109,6 +109,12 @@ describe('the inbox', () => {
     expect(states(run(result, offered('a'), doubted('a'), confirmed('a')))).toEqual({ 1: 'unconfirmed' })
   })
 
+  test('takes no confirmation, however late, for a sign that a cancelled reply was read', () => {
+    const inbox = run(result, offered('a'), doubted('a'), confirmed('a'), requested('s1'))
+
+    expect(states(inbox)).toEqual({ 1: 'unconfirmed' })
+  })
+
   test('names an unconfirmed entry until a reply that did is confirmed', () => {
     const lost = run(result, offered('a'), doubted('a'), offered('b', { entries: [], names: [1] }), doubted('b'))
     const naming = stepInbox(lost, offered('c', { entries: [], names: [1] })).state

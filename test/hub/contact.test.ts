@@ -164,7 +164,22 @@ describe('a node that is back', () => {
     expect((await twin.wait()).results).toMatchObject([{ outcome: 'node_lost', details: { ground: 'keeper_gone' } }])
   })
 
-  test('keeps an attempt that it knows, or whose claim was only on its way', async () => {
+  test('keeps an attempt whose claim was only on its way when the session opened', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    const node = twin.node('vm1')
+    twin.peers.silence(node)
+    await twin.spawn()
+    twin.peers.disconnect(node)
+    await settle()
+    twin.peers.connect(node)
+    await settle()
+    await twin.clock.advance(1_000)
+
+    expect(node.claims).toHaveLength(1)
+    expect(await agentOf(twin)).toMatchObject({ state: 'running' })
+  })
+
+  test('keeps an attempt that it knows', async () => {
     const { twin, node } = await running()
     twin.peers.disconnect(node)
     twin.peers.connect(node)

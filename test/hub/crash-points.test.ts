@@ -217,6 +217,23 @@ describe('a crash between the end of an agent and the reading of its result', ()
     expect((await twin.wait()).unconfirmed).toEqual([])
   })
 
+  test('P14: what was read stays read after a restart, and nothing of its delivery is kept', async () => {
+    const { twin, end } = await running()
+    await end()
+    await settle()
+    await twin.wait()
+    await twin.ask('list_agents', {})
+    const open = () => twin.disk.keys().filter((key) => /^hub\/(?:open|offer)\//.test(key))
+    const before = open()
+
+    await twin.crash()
+    await twin.start()
+    await twin.hold('session-2')
+
+    expect(before).toEqual([])
+    expect(await twin.wait()).toMatchObject({ results: [], unconfirmed: [] })
+  })
+
   test('P16: neither status nor lists mark anything', async () => {
     const { twin, end } = await running()
     await end()
