@@ -4,6 +4,7 @@ import type { Node } from '../../src/node/node.ts'
 import { openNode } from '../../src/node/node.ts'
 import type { NodePorts, NodeSettings } from '../../src/node/ports.ts'
 import type { AgentDriver } from '../../src/ports/agent-driver.ts'
+import type { Clock } from '../../src/ports/clock.ts'
 import type { KeeperLaunch } from '../../src/ports/keepers.ts'
 import type { Link, PeerFacts, Peers } from '../../src/ports/peers.ts'
 import { Engine } from '../../src/runtime/engine.ts'
@@ -178,24 +179,26 @@ export class TestHub {
   readonly #engine: Engine
   #session: Session<HubMessage, NodeMessage> | undefined
   #sessionNo = 0
+  readonly #waiting: (() => void)[] = []
 
   private constructor(engine: Engine, facts: PeerFacts) {
     this.#engine = engine
     this.facts = facts
   }
 
-  static async open(facts: PeerFacts = hubFacts): Promise<TestHub> {
+  static async open(facts: PeerFacts = hubFacts, clock: Clock = new ManualClock()): Promise<TestHub> {
     const store = await openMemoryStore({})
     const engine = new Engine(store)
     const hub = new TestHub(engine, facts)
     hub.#session = await Session.load<HubMessage, NodeMessage>({
       engine,
       store,
-      clock: new ManualClock(),
+      clock,
       remote: 'node-machine',
       side: 'hub',
       apply: (tx, message) => {
         hub.received.push(message)
+        for (const wake of hub.#waiting.splice(0)) wake()
         if (message.type === 'ended' && hub.collects) {
           hub.session.send(tx, {
             type: 'collected',
@@ -236,6 +239,11 @@ export class TestHub {
 
   send(message: HubMessage): Promise<void> {
     return this.#engine.transact((tx) => this.session.send(tx, message))
+  }
+
+  /** Resolves at the first message that passes, past or to come. */
+  async heard(passes: (message: NodeMessage) => boolean): Promise<void> {
+    while (!this.received.some(passes)) await new Promise<void>((resolve) => this.#waiting.push(resolve))
   }
 
   of<T extends NodeMessage['type']>(type: T): readonly Extract<NodeMessage, { type: T }>[] {
