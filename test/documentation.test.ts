@@ -11,10 +11,18 @@ interface Manifest {
 const manifest = JSON.parse(read('package.json')) as Manifest
 const pages = committed().filter((file) => file.endsWith('.md') && !file.startsWith('test/fixtures/'))
 
+/** Rules that are built, each of which has a row in `docs/internals/rules.md` with tests that try to break it. */
+const builtRules = [1, 2, 3, 7, 9, 10, 11, 12, 13, 19, 20, 21, 22, 23, 25, 26, 27, 30, 31, 34, 36, 38]
+
 /** First cells of the table rows below a heading, without their backticks. */
 function firstCells(page: string, heading: string): readonly string[] {
   const section = page.split(/^## /m).find((part) => part.startsWith(heading)) ?? ''
   return [...section.matchAll(/^\| `([^`]+)` \|/gm)].map((match) => match[1] ?? '')
+}
+
+/** Whether a text is the whole name of a test, or of a group of tests. */
+function hasTest(source: string, name: string): boolean {
+  return ["'", '"', '`'].some((quote) => source.includes(`${quote}${name}${quote}`))
 }
 
 describe('documentation', () => {
@@ -57,11 +65,11 @@ describe('documentation', () => {
       return named.flatMap((match) => {
         const [, file = '', name = ''] = match ?? []
         if (file === '' || !existsSync(join(root, file))) return [`${rule}: no such file in "${cell}"`]
-        return read(file).includes(name) ? [] : [`${rule}: ${file} has no test "${name}"`]
+        return hasTest(read(file), name) ? [] : [`${rule}: ${file} has no test "${name}"`]
       })
     })
 
-    expect(rows.length).toBeGreaterThan(0)
+    expect(rows.map(([, rule]) => rule)).toEqual(builtRules.map((number) => `R${number}`))
     expect(wrong).toEqual([])
   })
 })
