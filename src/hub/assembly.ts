@@ -137,7 +137,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     randomId,
     isHolder: (sessionKey) => holder.isHolder(sessionKey),
     settledStart: async () => {
-      await changes.until(() => (isStarted(ports, nodes) ? true : undefined), { untilMs: graceUntilMs })
+      await changes.until(() => (isStarted(nodes) ? true : undefined), { untilMs: graceUntilMs })
     },
   }
   changes.subscribe(() => {
@@ -160,9 +160,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
 }
 
 /** Whether every node of the roster is connected and caught up. */
-function isStarted({ peers }: HubPorts, nodes: Nodes): boolean {
-  const views = nodes.views()
-  return views.length === 0 ? peers.members().length > 1 : views.every((view) => view.isReady)
+function isStarted(nodes: Nodes): boolean {
+  return nodes.views().every((view) => view.isReady)
 }
 
 function hex(bytes: Uint8Array): string {

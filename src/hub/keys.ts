@@ -107,6 +107,9 @@ export class Keys {
   #alias(call: ToolCall, answer: Answer): Answer {
     const own = this.#sha256(call.callKey)
     if (answer.offerId !== '' && answer.offerId !== own) this.#aliases.set(own, answer.offerId)
+    // Forgetting one only means that its reply is named once more.
+    const [oldest] = this.#aliases.keys()
+    if (this.#aliases.size > aliasesMax && oldest !== undefined) this.#aliases.delete(oldest)
     return answer
   }
 
@@ -123,6 +126,9 @@ export class Keys {
     })
   }
 }
+
+/** Repeats under other call keys that are remembered until they are confirmed. */
+const aliasesMax = 1_000
 
 /** A call that its client gave up: nobody reads the answer. */
 export function cancelled(): NfltrError {

@@ -96,7 +96,10 @@ export class Mailbox {
       for (const entry of effect.entries) tx.put(keys.open(entry.deliveryId), encodeRecord(entry))
       for (const deliveryId of effect.settled) tx.delete(keys.open(deliveryId))
       for (const offer of effect.offers) tx.put(keys.offer(offer.offerId), encodeRecord(offer))
-      for (const offerId of effect.finished) tx.delete(keys.offer(offerId))
+      for (const offerId of effect.finished) {
+        tx.delete(keys.offer(offerId))
+        this.#offeredAtMs.delete(offerId)
+      }
       if (event.type === 'added') tx.put(keys.deliveries, encodeRecord({ next: effect.nextDeliveryId }))
       tx.afterDurable(() => this.#parts.changes.notify())
     }

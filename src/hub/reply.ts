@@ -1,3 +1,4 @@
+import { NfltrError } from '../core/errors.ts'
 import type { OpenEntry } from '../core/inbox-state.ts'
 import { limits } from '../core/limits.ts'
 import type { Agent } from '../core/task-record.ts'
@@ -35,7 +36,9 @@ export async function readCandidates(
   for (const { deliveryId } of entries) {
     if (found.length > 0 && bytes > maxBytes) break
     const record = await world.mailbox.read(deliveryId)
-    if (record?.kind !== 'result') continue
+    if (record?.kind !== 'result') {
+      throw new NfltrError('store_damaged', `The entry ${deliveryId} of the inbox was not there.`)
+    }
     const whole = await world.mailbox.readText(deliveryId)
     // The cut may fall into a character, so what is kept is longer than any page of it.
     const text = whole.length > maxBytes + 8 ? whole.slice(0, maxBytes + 8) : whole

@@ -90,9 +90,17 @@ export class Sessions {
     session.send(tx, message)
   }
 
-  /** Commands of an attempt that the node has not acknowledged keep their numbers and say nothing any more (rule 5). */
+  /**
+   * Commands of an attempt that the node has not acknowledged keep their numbers and say nothing any more (rule 5). A stop
+   * stays: whatever may still be running there is to end.
+   */
   voidCommands(tx: Transaction, peerId: string, attemptId: string): void {
-    this.#sessions.get(peerId)?.voidWhere(tx, (message) => 'ref' in message && message.ref.attemptId === attemptId)
+    this.#sessions
+      .get(peerId)
+      ?.voidWhere(
+        tx,
+        (message) => message.type !== 'void' && message.type !== 'stop' && message.ref.attemptId === attemptId,
+      )
   }
 
   /** Asks nodes for a sign of life. Resolves when all have answered, failed, or 2 s are over. */

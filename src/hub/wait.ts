@@ -85,7 +85,7 @@ function maxBytes(args: WaitInput): number {
 /** Agents that the call is about. */
 function awaited(world: HubWorld, args: WaitInput): readonly Agent[] {
   if (args.agent_ids === undefined) return world.agents.all()
-  return args.agent_ids.flatMap((agentId) => world.agents.get(agentId) ?? [])
+  return [...new Set(args.agent_ids)].flatMap((agentId) => world.agents.get(agentId) ?? [])
 }
 
 function matchingEntries(world: HubWorld, args: WaitInput): readonly OpenEntry[] {

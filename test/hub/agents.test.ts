@@ -225,6 +225,26 @@ describe('stop_agent', () => {
     expect(node.heard.filter((message) => message.type === 'stop')).toHaveLength(1)
   })
 
+  test('reaches a node that was counted lost meanwhile: what runs there is to end', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    const node = twin.node('vm1')
+    const { agent_id } = await twin.spawn({ lost_after_ms: 20_000 })
+    await settle()
+    twin.peers.disconnect(node)
+    await twin.clock.advance(6_000)
+    await twin.ask('send_message', { agent_id, text: 'never arrives' })
+    await twin.ask('stop_agent', { agent_id })
+    await twin.clock.advance(20_000)
+    const lost = await twin.wait()
+
+    twin.peers.connect(node)
+    await settle()
+    await twin.clock.advance(1_000)
+
+    expect(lost.results).toMatchObject([{ outcome: 'node_lost', messages: [{ state: 'interrupted' }] }])
+    expect(node.heard.map((message) => message.type)).toEqual(['claim', 'stop'])
+  })
+
   test('is given once when its call is repeated after a crash', async () => {
     const { twin, node, agent_id } = await running()
     void twin.call('stop_agent', { agent_id }, { callKey: 'k' })
