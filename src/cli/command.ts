@@ -21,7 +21,7 @@ export function hubLeaf(name: string, summary: string): Command {
 /** A noun with its verbs; the plural works too. */
 export function noun(name: string, summary: string, verbs: readonly Command[]): Command {
   const command = new Command(name)
-    .alias(`${name}s`)
+    .alias(name.endsWith('sh') ? `${name}es` : `${name}s`)
     .summary(summary)
     .description(summary)
     .showSuggestionAfterError(true)

@@ -10,9 +10,9 @@ const io = terminalIo({ isJson: args.includes('--json') })
 try {
   await buildProgram(compose({ io, env: process.env })).parseAsync(args, { from: 'user' })
 } catch (thrown) {
-  const error = thrown instanceof CommanderError ? usageError(thrown) : toNfltrError(thrown)
-  if (error !== undefined) {
-    io.fail(error)
-    process.exitCode = thrown instanceof CommanderError ? 2 : exitCodeOf(error)
-  }
+  const isUsage = thrown instanceof CommanderError
+  const error = isUsage ? usageError(thrown) : toNfltrError(thrown)
+  if (error !== undefined) io.fail(error)
+  if (isUsage) process.exitCode = thrown.exitCode === 0 ? 0 : 2
+  else if (error !== undefined) process.exitCode = exitCodeOf(error)
 }

@@ -73,13 +73,14 @@ export function buildProgram(world: World): Command {
 
 function throwInsteadOfExit(command: Command): void {
   command.exitOverride()
-  command.configureOutput({ writeErr: () => undefined, outputError: () => undefined })
+  // Help goes where the parser puts it; errors are printed by `main`, in one form for all of them.
+  command.configureOutput({ outputError: () => undefined })
   for (const child of command.commands) throwInsteadOfExit(child)
 }
 
-/** What the parser threw, as a refusal of ours; `undefined` for help and version, which are no errors. */
+/** What the parser threw, as a refusal of ours; `undefined` where it has said everything itself: help and version. */
 export function usageError(thrown: CommanderError): NfltrError | undefined {
-  if (thrown.exitCode === 0) return undefined
+  if (thrown.exitCode === 0 || thrown.code === 'commander.help') return undefined
   const message = thrown.message.replace(/^error: /, '')
   const [what = '', suggestion] = message.split('\n')
   const argument = /'([^']+)'/.exec(what)?.[1]

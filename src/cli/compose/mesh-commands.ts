@@ -15,7 +15,7 @@ import { invite } from './invitation.ts'
 import { playIssuer } from './issuer.ts'
 import { givenInvite, machineNameOfHost, noInvite, redeem } from './join-mesh.ts'
 import { processLifetime } from './lifetime.ts'
-import { addresses, openMeshProcess } from './mesh-process.ts'
+import { addresses, openMeshProcess, settingsOfHome } from './mesh-process.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -28,7 +28,7 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
   return {
     create: async (options) => {
       const created = await createMesh(homeOf(options), {
-        name: options.name ?? machineNameOfHost(),
+        name: options.name ?? (await settingsOfHome(context, homeOf(options))).name ?? machineNameOfHost(),
         nowMs: Date.now(),
       })
       return {

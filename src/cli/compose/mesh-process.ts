@@ -1,9 +1,10 @@
 import { arch, platform } from 'node:os'
-import { resolveSettings, settingsOf } from '../../config/settings.ts'
+import { resolveSettings, type Settings, settingsOf } from '../../config/settings.ts'
 import { NfltrError } from '../../core/errors.ts'
 import type { PeerKind } from '../../core/membership.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../identity/keys.ts'
 import { certifyProcess, ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
+import { parseListenAddress, parsePeerAddress } from '../../mesh/addresses.ts'
 import { createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemRandom } from '../../platform/random.ts'
@@ -88,14 +89,25 @@ function keyName(options: MeshProcessOptions): KeyName | undefined {
   return options.hubId === undefined ? undefined : `hub-${options.hubId}`
 }
 
-/** Addresses from flags, else from `NFLTR_*`, else from the file; peers of the settings join those of the flags. */
+export async function settingsOfHome(context: Context, home: Home): Promise<Settings> {
+  return settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(home.paths) }))
+}
+
+/**
+ * Addresses from flags, else from `NFLTR_*`, else from the file; peers of the settings join those of the flags.
+ *
+ * @throws {NfltrError} `invalid_argument` for one that is malformed, before anything is opened
+ */
 export async function addresses(
   context: Context,
   given: { readonly home: Home; readonly listen?: readonly string[]; readonly peers?: readonly string[] },
 ): Promise<{ readonly listen?: readonly string[]; readonly peers: readonly string[] }> {
-  const settings = settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(given.home.paths) }))
+  const settings = await settingsOfHome(context, given.home)
   const listen = given.listen ?? settings.listen
-  return { peers: [...(given.peers ?? []), ...(settings.peers ?? [])], ...(listen === undefined ? {} : { listen }) }
+  const peers = [...(given.peers ?? []), ...(settings.peers ?? [])]
+  for (const address of listen ?? []) parseListenAddress(address)
+  for (const address of peers) parsePeerAddress(address)
+  return { peers, ...(listen === undefined ? {} : { listen }) }
 }
 
 export const machineFacts = { os: platform(), arch: arch() } as const

@@ -1,6 +1,5 @@
 import { realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { resolveSettings, settingsOf } from '../../config/settings.ts'
 import { nodeRoutes } from '../../control/server.ts'
 import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
@@ -20,7 +19,6 @@ import { systemPrograms } from '../../platform/programs.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { CredentialKind, Home } from '../../ports/home.ts'
 import { Engine } from '../../runtime/engine.ts'
-import { loadConfigText } from '../../store/home/config-file.ts'
 import { openHome } from '../../store/home/home.ts'
 import { openLevelStore } from '../../store/level-store.ts'
 import type { NodeEvent, NodeJoinOptions } from '../commands/node.ts'
@@ -29,7 +27,7 @@ import { publishControl } from './control-files.ts'
 import { keepIssuer } from './issuer.ts'
 import { givenInvite, noInvite, redeem } from './join-mesh.ts'
 import { processLifetime } from './lifetime.ts'
-import { addresses, machineFacts, requireRole } from './mesh-process.ts'
+import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
 import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
 import { Teardown } from './teardown.ts'
 
@@ -47,6 +45,12 @@ export async function serveNode(
 ): Promise<void> {
   const home = openHome({ ...options, env: context.env })
   const settings = await nodeSettings(context, home, options)
+  const name = options.name ?? settings.name
+  const where = await addresses(context, {
+    home,
+    ...(options.listen === undefined ? {} : { listen: options.listen }),
+    ...(options.peer === undefined ? {} : { peers: options.peer }),
+  })
   const lifetime = processLifetime()
   const teardown = new Teardown()
   try {
@@ -55,9 +59,9 @@ export async function serveNode(
     const invite = await invitationFor(context, home, options)
     const key = await ensureKey(home, 'machine')
     let highestEpoch: (hubId: string) => number | undefined = () => undefined
-    const mesh = await openNodeMesh(context, { home, key, options, highestEpochSeen: (hubId) => highestEpoch(hubId) })
+    const mesh = await openNodeMesh(context, { home, key, where, highestEpochSeen: (hubId) => highestEpoch(hubId) })
     teardown.add(() => mesh.close())
-    if (invite !== undefined) await redeem(mesh, invite, options)
+    if (invite !== undefined) await redeem(mesh, invite, { ...options, ...(name === undefined ? {} : { name }) })
     const machine = await loadMachine(home)
     requireRole(machine, 'node')
     tell({ event: 'joined', mesh_id: machine.meshId, name: machine.membership.name, peer_id: machine.peerId })
@@ -152,16 +156,11 @@ async function openNodeMesh(
   of: {
     readonly home: Home
     readonly key: PrivateKey
-    readonly options: NodeJoinOptions
+    readonly where: Awaited<ReturnType<typeof addresses>>
     readonly highestEpochSeen: (hubId: string) => number | undefined
   },
 ): Promise<MeshHost> {
-  const { home, key, options } = of
-  const given = {
-    ...(options.listen === undefined ? {} : { listen: options.listen }),
-    ...(options.peer === undefined ? {} : { peers: options.peer }),
-  }
-  const { listen, peers } = await addresses(context, { home, ...given })
+  const { home, key, where, highestEpochSeen } = of
   const own = await home.mesh.loadMembership()
   return await createMesh({
     key,
@@ -171,13 +170,13 @@ async function openNodeMesh(
     clock: systemClock(),
     random: systemRandom(),
     softwareVersion: context.version,
-    ...(listen === undefined ? {} : { listen }),
-    peers,
-    highestEpochSeen: of.highestEpochSeen,
+    ...where,
+    highestEpochSeen,
   })
 }
 
 interface ResolvedSettings {
+  readonly name?: string
   readonly program: string
   readonly maxAgents: number
   readonly description: string
@@ -187,7 +186,7 @@ interface ResolvedSettings {
 
 /** Flags before `NFLTR_*` before the file; checked before anything is opened, so that a wrong flag changes nothing. */
 async function nodeSettings(context: Context, home: Home, options: NodeJoinOptions): Promise<ResolvedSettings> {
-  const set = settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(home.paths) }))
+  const set = await settingsOfHome(context, home)
   const description = options.describe ?? set['node.description'] ?? ''
   if (new TextEncoder().encode(description).length > limits.descriptionMaxBytes)
     throw tooLong('--describe', limits.descriptionMaxBytes)
@@ -198,6 +197,7 @@ async function nodeSettings(context: Context, home: Home, options: NodeJoinOptio
   const credential = await credentialOf(context, home)
   const kept = await home.credentials.load()
   return {
+    ...(set.name === undefined ? {} : { name: set.name }),
     program: options.claude ?? set['node.claude'] ?? 'claude',
     maxAgents: options.maxAgents ?? set['node.max_agents'] ?? 1,
     description,

@@ -1,0 +1,99 @@
+import { CommanderError } from 'commander'
+import { describe, expect, test } from 'vitest'
+import { printable } from '../../src/cli/printable.ts'
+import { buildProgram, usageError } from '../../src/cli/program.ts'
+import { table } from '../../src/cli/table.ts'
+import type { World } from '../../src/cli/world.ts'
+
+/** What the parser makes of a command line: the refusal, or undefined when it was taken. */
+async function refusalOf(args: readonly string[]) {
+  const taken = async () => undefined
+  const everything = new Proxy({}, { get: () => taken })
+  const world = new Proxy(
+    { version: '0' },
+    { get: (target, name) => (name === 'version' ? target.version : everything) },
+  )
+  try {
+    await buildProgram(world as unknown as World).parseAsync([...args], { from: 'user' })
+    return undefined
+  } catch (thrown) {
+    if (thrown instanceof CommanderError) return usageError(thrown)
+    throw thrown
+  }
+}
+
+describe('the command line', () => {
+  test('refuses an unknown flag by name and suggests the nearest', async () => {
+    expect(await refusalOf(['node', 'join', '--max-agent', '2'])).toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining('--max-agent'),
+      hint: expect.stringContaining('--max-agents'),
+    })
+  })
+
+  test('refuses an unknown command by name and suggests the nearest', async () => {
+    expect(await refusalOf(['mesh', 'memebrs'])).toMatchObject({
+      message: expect.stringContaining('memebrs'),
+      hint: expect.stringContaining('members'),
+    })
+  })
+
+  test.each([
+    ['node', 'join', '--max-agents', '0'],
+    ['node', 'join', '--max-agents', '65'],
+    ['node', 'join', '--max-agents', '1e1'],
+    ['node', 'join', '--label', 'novalue'],
+    ['node', 'join', '--label', '=x'],
+    ['node', 'join', '--offer', 'data'],
+    ['node', 'join', '--name', 'Upper'],
+    ['mesh', 'invite', '--ttl', '15'],
+    ['mesh', 'invite', '--ttl', '-1m'],
+    ['mesh', 'invite', '--role', 'king'],
+    ['mesh', 'create', 'extra'],
+    ['agent', 'spawn', '--brief-file', 'x', '--max-budget-usd', '0'],
+    ['agent', 'spawn', '--brief-file', 'x', '--timeout-ms', '-1'],
+    ['agent', 'spawn'],
+    ['agent', 'wait', '--timeout', 'soon'],
+    ['mcp', '--toolset', 'node'],
+  ])('refuses %s %s %s %s', async (...args) => {
+    expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument' })
+  })
+
+  test.each([
+    'mesh relay',
+    'monitor list',
+    'orch x',
+    'node drain',
+    'hub watch',
+    'audit',
+    'dashboard',
+    'completion bash',
+  ])('does not know `%s`, which is not built', async (line) => {
+    expect((await refusalOf(line.split(' ')))?.message).toMatch(/Unknown command|Too many arguments/)
+  })
+
+  test('takes plurals of nouns', async () => {
+    await expect(refusalOf(['meshes', 'bogus'])).resolves.toMatchObject({ message: expect.stringContaining('bogus') })
+    await expect(refusalOf(['agents', 'bogus'])).resolves.toMatchObject({ message: expect.stringContaining('bogus') })
+  })
+})
+
+describe('text for people', () => {
+  test('loses escapes, controls, bidirectional overrides and tag characters, and keeps lines and letters', () => {
+    const text = 'a\u001b[31mred\u0007\u0000\u009b b\u202Ec\u2066d\u{E0041}\ttab\nline ünï ✓ 中'
+
+    expect(printable(text)).toBe('a[31mred bcd\ttab\nline ünï ✓ 中')
+  })
+
+  test('stands in columns as wide as their widest cell, without trailing blanks', () => {
+    expect(
+      table(
+        ['name', 'state'],
+        [
+          ['a', 'online'],
+          ['longer', ''],
+        ],
+      ),
+    ).toBe('NAME    STATE\na       online\nlonger')
+  })
+})
