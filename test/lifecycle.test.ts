@@ -30,7 +30,7 @@ function everyStep(): readonly Step[] {
   const open = [first]
   for (let before = open.pop(); before !== undefined; before = open.pop()) {
     for (const event of eventsFor(before)) {
-      const after = stepAgent(before, event, { atMs: 2, deliveryId: 1 }).state
+      const after: Agent = stepAgent(before, event, { atMs: 2, deliveryId: 1 }).state
       if (after === before || after.tasks.length > turnsMax) continue
       made.push({ before, after })
       if (seen.has(kindOf(after))) continue
