@@ -85,8 +85,10 @@ export async function hubSession(
         if (found === undefined && end !== undefined) return { ended: end }
         return found === undefined ? undefined : { reply: found }
       }).then((seen) => {
-        if ('ended' in seen) throw new Error(`the session ended before ${toolUseId} returned: ${JSON.stringify(seen.ended)}`)
-        if (typeof seen.reply !== 'object' || seen.reply === null) throw new Error(`${toolUseId} returned: ${seen.reply}`)
+        if ('ended' in seen)
+          throw new Error(`the session ended before ${toolUseId} returned: ${JSON.stringify(seen.ended)}`)
+        if (typeof seen.reply !== 'object' || seen.reply === null)
+          throw new Error(`${toolUseId} returned: ${seen.reply}`)
         return seen.reply as Reply
       }),
   }

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { inject, vi } from 'vitest'
@@ -13,14 +13,26 @@ export interface RealMesh extends AsyncDisposable {
   readonly model: ScriptedModel
   /** A folder of this mesh for what a test writes itself. */
   readonly scratch: string
+  /** A folder of the node's machine that its agents are offered under the name `repo`. */
+  readonly offered: string
   /** Temporary folders of the two machines: whatever is still in them at the end was left behind. */
   readonly temporary: readonly string[]
   /** What the agents' model says, by the text that begins a turn. */
   play(turns: Readonly<Record<string, readonly ModelStep[]>>): void
+  /** A file in `scratch` that steps and commands wait for. */
+  signal(name: string): Signal
+  /** Where an agent works that was given no folder. */
+  workspaceOf(agentId: unknown): Promise<string>
   /** The agents' requests of the main loop that hold this text, as they were sent. */
   agentRequests(text: string): readonly ModelRequest[]
   running(): Running
   restartNode(): Promise<void>
+}
+
+/** Something that waits goes on once the test says so. */
+export interface Signal {
+  readonly file: string
+  give(): Promise<void>
 }
 
 /** The run of the model that agents talk to; hub sessions have runs of their own. */
@@ -33,13 +45,15 @@ export async function realMesh(options: { readonly nodeFlags?: readonly string[]
   const model = await startModel()
   const scratch = await realpath(await mkdtemp(join(tmpdir(), 'nfltr-real-')))
   const temporary = [join(scratch, 'tmp-hub'), join(scratch, 'tmp-node')]
-  for (const folder of temporary) await mkdir(folder)
+  const offered = join(scratch, 'offered')
+  for (const folder of [...temporary, offered]) await mkdir(folder)
   const [hubTmp = '', nodeTmp = ''] = temporary
   const hub = await newMachine({ env: { TMPDIR: hubTmp } })
   const node = await newMachine({
     env: { TMPDIR: nodeTmp, ANTHROPIC_API_KEY: nodeKey, ANTHROPIC_BASE_URL: model.runUrl(agentsRun) },
   })
-  const flags = ['node', 'join', '--claude', inject('claudeBinary'), '--max-agents', '3', ...(options.nodeFlags ?? [])]
+  const offer = ['--max-agents', '3', '--offer', `repo=${offered}`]
+  const flags = ['node', 'join', '--claude', inject('claudeBinary'), ...offer, ...(options.nodeFlags ?? [])]
   let current: Running | undefined
   const running = (): Running => {
     if (current === undefined) throw new Error('the node was not started')
@@ -69,8 +83,18 @@ export async function realMesh(options: { readonly nodeFlags?: readonly string[]
     node,
     model,
     scratch,
+    offered,
     temporary,
     play: (byMessage) => model.script(agentsRun, { byMessage }),
+    signal: (name) => {
+      const file = join(scratch, name)
+      return { file, give: () => writeFile(file, '') }
+    },
+    workspaceOf: async (agentId) => {
+      const folder = join(node.home, 'node', 'agents', String(agentId))
+      const [first = ''] = await readdir(folder)
+      return join(folder, first, 'workspace')
+    },
     agentRequests: (text) =>
       model.requests(agentsRun).filter((request) => request.main && JSON.stringify(request.body).includes(text)),
     running,
