@@ -33,6 +33,9 @@ export interface Activity {
   readonly note?: string
 }
 
+/** Fences that one session opening holds. @see src/wire/bounds.ts */
+const fencesMax = 1_500
+
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 const toUtf8 = new TextEncoder()
 
@@ -89,11 +92,19 @@ export class Agents {
     )
   }
 
-  /** What a session opening says of this node's attempts: below these epochs no command counts (rule 5). */
+  /**
+   * What a session opening says of this node's attempts: below these epochs no command counts (rule 5). Of more than an
+   * opening holds, what may be running goes first, then the newest.
+   */
   fencesOf(peerId: string): readonly { readonly attemptId: string; readonly epoch: number }[] {
-    return this.all()
+    const attempts = this.all()
       .flatMap(unsettledAttempts)
       .filter((attempt) => attempt.peerId === peerId)
+      .reverse()
+    const alive = attempts.filter(isAlive)
+    const lost = attempts.filter((attempt) => !isAlive(attempt))
+    return [...alive, ...lost]
+      .slice(0, fencesMax)
       .map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
   }
 

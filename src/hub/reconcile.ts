@@ -2,6 +2,9 @@ import type { Engine } from '../runtime/engine.ts'
 import type { Agents } from './agents.ts'
 import type { Accepted } from './sessions.ts'
 
+/** Attempts that one inventory holds. @see src/wire/bounds.ts */
+const inventoryMax = 1_000
+
 /** Attempts that a node has taken in, as far as this hub knows. */
 export function believedOn(agents: Agents, peerId: string): ReadonlySet<string> {
   const alive = agents.aliveOn(peerId).filter(({ attempt }) => attempt.phase !== 'offered')
@@ -18,6 +21,8 @@ export function reconcile(
   peerId: string,
   { accepted, believed }: { readonly accepted: Accepted; readonly believed: ReadonlySet<string> },
 ): void {
+  // A full inventory may have left some out: what is missing from it proves nothing.
+  if (accepted.inventory.length >= inventoryMax) return
   const known = new Set(accepted.inventory.map((item) => item.attemptId))
   const gone = agents
     .aliveOn(peerId)

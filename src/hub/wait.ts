@@ -32,6 +32,11 @@ export async function waitForAgents(world: HubWorld, call: ToolCall, args: WaitI
   }
 }
 
+/** Nothing is marked for a client that is gone: cancelled, or its session over. */
+function assertListening(world: HubWorld, call: ToolCall): void {
+  if (isCancelled(call) || !world.isHolder(call.sessionKey)) throw cancelled()
+}
+
 function isCancelled(call: ToolCall): boolean {
   return call.signal?.aborted === true
 }
@@ -47,11 +52,11 @@ async function waitForReply(world: HubWorld, call: ToolCall, args: WaitInput, sl
   const untilMs = args.timeout_ms === undefined ? undefined : world.clock.nowMs() + args.timeout_ms
   const isOver = (): boolean => untilMs !== undefined && world.clock.nowMs() >= untilMs
   for (;;) {
-    if (isCancelled(call)) throw cancelled()
+    assertListening(world, call)
     if (isReady(world, args) || isOver()) {
       await world.engine.settled()
       const candidates = await readCandidates(world, matchingEntries(world, args), maxBytes(args))
-      if (isCancelled(call)) throw cancelled()
+      assertListening(world, call)
       const body = await claim(world, call, { args, slot, candidates, isOver: isOver() })
       if (body !== undefined) return body
       continue

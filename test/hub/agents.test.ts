@@ -319,6 +319,23 @@ describe('what is known of agents', () => {
     })
   })
 
+  test('what a node notes of a running turn shows in lists', async () => {
+    const { twin, node } = await running()
+    await node.note(claimOf(node).ref, 'reading files')
+    await settle()
+
+    expect(await twin.ask('list_agents', {})).toMatchObject({
+      agents: [{ progress: { note: 'reading files', at: '2023-11-14T22:13:21.000Z' } }],
+    })
+  })
+
+  test('logs refuse a page that makes no sense', async () => {
+    const { twin, agent_id } = await running()
+
+    await expect(twin.hub.logs(agent_id, { fromSeq: -1, limit: 1 })).rejects.toMatchObject({ code: 'invalid_argument' })
+    await expect(twin.hub.logs('agt_none', { fromSeq: 0, limit: 1 })).rejects.toMatchObject({ code: 'not_found' })
+  })
+
   test('show has the stage, the attempts and the receipt', async () => {
     const { twin, node, agent_id } = await running()
     const { ref } = claimOf(node)

@@ -249,6 +249,23 @@ describe('confirmed delivery', () => {
     expect(await twin.wait()).toMatchObject({ unconfirmed: [], results: [{ text: 'answer 0' }] })
   })
 
+  test('a wait whose session is over marks nothing', async () => {
+    const { twin, end } = await withAgents(1)
+    const hold = await twin.hold()
+    const waiting = twin.call('wait_for_agents', {})
+    const refused = expect(waiting).rejects.toMatchObject({ code: 'timed_out' })
+    await settle()
+
+    await hold.release()
+    await end(0)
+    await refused
+    await twin.hold('session-2')
+    const next = await twin.wait()
+
+    expect(texts(next)).toEqual(['answer 0'])
+    expect(next.unconfirmed.map((entry) => entry.kind)).not.toContain('result')
+  })
+
   test('a call that is cancelled after it was offered is named', async () => {
     const { twin, end } = await withAgents(1)
     await end(0)

@@ -93,6 +93,12 @@ export class ScriptedNode {
     session.control({ type: 'capacity', capacity })
   }
 
+  /** Tells the hub, in passing, what a turn is doing. */
+  async note(ref: AttemptRef, note: string): Promise<void> {
+    const { session } = await this.#run()
+    session.control({ type: 'progress', ref, atMs: this.#clock.wallMs(), note })
+  }
+
   /** Claims that were heard, in order. */
   get claims(): readonly Claim[] {
     return this.heard.filter((message) => message.type === 'claim')
