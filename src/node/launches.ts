@@ -1,17 +1,17 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { noUsage, type Reason, reasons, temporaryDeclines } from '../core/model.ts'
+import { noUsage } from '../core/model.ts'
 import { later } from '../core/node-attempt-claim.ts'
 import { drivenInputs } from '../core/node-attempt-commands.ts'
-import type { Decline, NodeAttempt, TurnPlace } from '../core/node-attempt-state.ts'
+import type { NodeAttempt, TurnPlace } from '../core/node-attempt-state.ts'
 import { directoryHolder } from '../core/slots.ts'
-import type { PreparedLaunch, TurnLaunch } from '../ports/agent-driver.ts'
+import type { PreparedLaunch } from '../ports/agent-driver.ts'
 import type { Keeper } from '../ports/keepers.ts'
 import type { Attempts } from './attempts.ts'
-import { sha256Hex } from './digest.ts'
 import { absentKeeper, follow, pause, prove } from './follow.ts'
 import type { NodePorts } from './ports.ts'
 import { Turn, type TurnHost } from './turn.ts'
+import { declineOf, firstMessageId, launchOf, Refused } from './turn-launch.ts'
 
 /** Room that a turn needs for its journal, its result and its work before it is taken in, in bytes. @see docs/reference/limits.md */
 export const diskFreeMinBytes = 64 * 1024 * 1024
@@ -219,47 +219,4 @@ export class Launches {
       note: (event, fields) => this.#ports.note?.({ event, fields }),
     }
   }
-}
-
-/** A decline on its way up through what makes folders. */
-class Refused extends Error {
-  readonly decline: Decline
-
-  constructor(decline: Decline) {
-    super(decline.message)
-    this.decline = decline
-  }
-}
-
-function declineOf(error: unknown): Decline {
-  if (error instanceof Refused) return error.decline
-  if (!(error instanceof NfltrError)) return later('workspace', `The turn could not be prepared: ${String(error)}`)
-  const named = reasons.find((reason) => reason === error.details['reason'])
-  const reason: Reason = named ?? (error.code === 'disk_full' ? 'disk_full' : 'workspace')
-  return { reason, message: error.message, isPermanent: !temporaryDeclines.includes(reason) }
-}
-
-/** The turn as the driver knows it: the same before and after a restart, whatever the settings are by then. */
-function launchOf(state: NodeAttempt, place: TurnPlace): TurnLaunch {
-  const { claim, ref } = state
-  if (claim === undefined) throw new Error(`the attempt ${ref.attemptId} is open and has no claim`)
-  return {
-    attemptId: ref.attemptId,
-    agentId: ref.agentId,
-    taskId: ref.taskId,
-    turn: state.turn,
-    machineName: place.machineName,
-    sessionId: claim.resumeSessionId ?? state.sessionId,
-    isContinuation: claim.resumeSessionId !== undefined,
-    workspace: place.workspace,
-    privateDir: place.privateDir,
-    tmpDir: place.tmpDir,
-    request: claim.request,
-    firstMessageId: place.firstMessageId,
-    allowAllTools: place.allowAllTools,
-  }
-}
-
-function firstMessageId(attemptId: string): string {
-  return `msg_${sha256Hex(`nfltr/first-message/1:${attemptId}`).slice(0, 32)}`
 }

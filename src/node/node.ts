@@ -1,4 +1,4 @@
-import type { HubMessage, SessionAccept } from '../core/messages.ts'
+import type { HubMessage } from '../core/messages.ts'
 import type { NodeCard } from '../core/model.ts'
 import { hasIds, judgeClaim, never } from '../core/node-attempt-claim.ts'
 import type { ClaimMessage, Decline } from '../core/node-attempt-state.ts'
@@ -8,6 +8,7 @@ import type { Transaction } from '../runtime/engine.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
 import { hex } from './digest.ts'
+import { inventoryOf } from './inventory.ts'
 import { Launches } from './launches.ts'
 import type { NodePorts } from './ports.ts'
 import { Receipts } from './receipts.ts'
@@ -15,9 +16,6 @@ import { readAgents, readAttempts, readHubs } from './records.ts'
 import { recover } from './recovery.ts'
 import { Retention } from './retention.ts'
 import { Sessions } from './sessions.ts'
-
-/** Attempts that one opening of a session lists at most; the wire's bound. */
-const inventoryMax = 1000
 
 /** This machine as its hubs use it. */
 export interface Node extends NodeApi {
@@ -69,7 +67,7 @@ class RunningNode implements Node {
             this.#attempts.dispatch(tx, { hubId, attemptId }, { type: 'fence', epoch })
           }
         }),
-      inventory: (hubId) => this.#inventory(hubId),
+      inventory: (hubId) => inventoryOf(this.#attempts.all(), hubId),
       card: () => this.#card,
       capacity: () => this.#capacity(),
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
@@ -229,22 +227,6 @@ class RunningNode implements Node {
 
   #capacity() {
     return this.#attempts.capacity(this.#card.unavailable !== undefined || this.#isDraining)
-  }
-
-  #inventory(hubId: string): (SessionAccept & { type: 'accept' })['inventory'] {
-    const own = this.#attempts.all().filter((state) => state.hubId === hubId)
-    const open = own.filter(isOpen).map((state) => {
-      const isClaimed = state.phase === 'claimed'
-      return {
-        attemptId: state.ref.attemptId,
-        state: isClaimed ? ('claimed' as const) : ('running' as const),
-        keeper: isClaimed ? ('none' as const) : ('live' as const),
-      }
-    })
-    const ended = own
-      .filter((state) => state.phase === 'ended')
-      .map((state) => ({ attemptId: state.ref.attemptId, state: 'ended' as const, keeper: 'ended' as const }))
-    return [...open, ...ended].slice(0, inventoryMax)
   }
 
   /** A version-4 UUID: the program wants one. */

@@ -1,6 +1,6 @@
-import type { ExitProof, JournalRecord } from '../core/journal.ts'
+import type { JournalRecord } from '../core/journal.ts'
 import { limits } from '../core/limits.ts'
-import { type AttemptResult, noUsage } from '../core/model.ts'
+import type { AttemptResult } from '../core/model.ts'
 import type { DriverInput, NodeAttemptEvent } from '../core/node-attempt-state.ts'
 import type { AgentDriver, TurnEffect, TurnInput, TurnLaunch } from '../ports/agent-driver.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -10,6 +10,7 @@ import { type KeeperAction, KeeperHands } from './keeper-hands.ts'
 import type { PendingEvent } from './log.ts'
 import { Replay } from './replay.ts'
 import { boundResult } from './text-bounds.ts'
+import { keeperGoneMessage, type TurnEnd, unexplained } from './turn-end.ts'
 
 /** How long log lines are gathered before they go out, in milliseconds. */
 export const gatherMs = 250
@@ -130,17 +131,14 @@ export class Turn {
    * The journal has no more: an exit record was its last, or its keeper is gone and nothing of the turn runs.
    * Afterwards the attempt has ended, whatever the driver makes of it.
    */
-  async finish(end: {
-    readonly how: 'exit' | 'keeper_gone' | 'journal_damaged'
-    readonly proof: ExitProof | undefined
-  }): Promise<void> {
+  async finish(end: TurnEnd): Promise<void> {
     await this.goLive()
     if (this.#isOver) return
     const { how, proof } = end
     if (how === 'keeper_gone') this.#keeperGone = keeperGoneMessage(proof)
     await this.#write((tx) => {
       if (how !== 'exit' && proof !== undefined) this.#process(tx, this.#advance({ type: how, proof }))
-      if (!this.#isOver) this.#end(tx, unexplained(how, proof))
+      if (!this.#isOver) this.#end(tx, unexplained(end))
     })
   }
 
@@ -269,23 +267,5 @@ export class Turn {
 
   #wallMs(): number {
     return this.#options.clock.wallMs()
-  }
-}
-
-function keeperGoneMessage(proof: ExitProof | undefined): string {
-  return `The keeper of this turn is gone and nothing of the turn runs any more (${proof ?? 'it was never started'}).`
-}
-
-/** The end of a turn whose driver has nothing to say: it never saw a beginning, or broke its contract. */
-function unexplained(how: string, proof: ExitProof | undefined): AttemptResult {
-  return {
-    outcome: 'failed',
-    reason: how === 'journal_damaged' ? 'journal_damaged' : 'crashed',
-    text: '',
-    denied: [],
-    usage: noUsage,
-    messages: [],
-    details: { end: how },
-    ...(proof === undefined ? {} : { exitProof: proof }),
   }
 }

@@ -21,7 +21,7 @@ const scenario = {
   turns: {
     hello: [{ say: 'Hello.' }],
     talk: [{ say: 'One.' }, { wait_for_message: true }, { say: 'Two.' }],
-    file: [{ say: 'Begun.' }, { wait_for_file: 'go' }, { say: 'Went on.' }],
+    file: [{ say: 'Begun.' }, { wait_for_file: 'go' }, { say: 'Went on.' }, { crash: { exit: 9 } }],
     hang: [{ say: 'Thinking.' }, { hang: true }],
     again: [{ say: 'Again.' }],
   },
@@ -97,7 +97,8 @@ function expectGapless(): void {
   expect(hub.seqs()).toEqual(hub.seqs().map((_, index) => index + 1))
 }
 
-describe('a node process', () => {
+// Each starts several processes, one after the other, on a machine that does more than this.
+describe('a node process', { timeout: 120_000 }, () => {
   test('runs a turn of the agent program to its receipt, and leaves nothing running', async () => {
     await start()
 
@@ -128,7 +129,7 @@ describe('a node process', () => {
     expectGapless()
   })
 
-  test('that was not there when a turn ended finds its result', async () => {
+  test('that was not there when a turn ended finds how', async () => {
     await start()
     await hub.send(claim('a1', { request: { brief: 'file' } }))
     await hub.heard(isText('Begun.'))
@@ -143,7 +144,9 @@ describe('a node process', () => {
     await start()
     await hub.heard(isType('receipt'))
 
-    expect(hub.of('ended')).toMatchObject([{ result: { outcome: 'completed', text: 'Went on.' } }])
+    expect(hub.of('ended')).toMatchObject([
+      { result: { outcome: 'failed', reason: 'crashed', text: 'Begun.Went on.', details: { exit_code: '9' } } },
+    ])
     expect(texts()).toEqual(['Begun.', 'Went on.'])
     expectGapless()
   })
