@@ -116,7 +116,10 @@ export class Attempts {
     const state = this.get(attemptId)
     if (state?.place === undefined || state.announcedSessionId === undefined) return
     const agent = this.#agentOf(state)
-    this.#writeAgent(tx, { ...agent, sessionId: state.announcedSessionId, workspace: state.place.workspace })
+    const isContinuation = state.claim?.resumeSessionId !== undefined
+    const origin = isContinuation ? {} : { originAttemptId: attemptId, dir: state.claim?.dir }
+    const { announcedSessionId: sessionId, place } = state
+    this.#writeAgent(tx, { ...agent, ...origin, sessionId, workspace: place.workspace })
   }
 
   #perform(
@@ -191,21 +194,20 @@ export class Attempts {
     tx.afterDurable(() => this.#outside.capacityChanged())
   }
 
-  /** A turn that goes on uses the agent as it is; any other begins it anew, and only its log lines are counted on. */
+  /** The agent as it is known. A turn that begins another session changes nothing of it before that session exists. */
   #agentOf(state: NodeAttempt): AgentRecord {
     const { agentId, attemptId } = state.ref
     const known = this.#agents.get(agentId)
-    const { claim } = state
-    const isNewSession = claim !== undefined && claim.resumeSessionId === undefined
-    if (known !== undefined && (!isNewSession || known.originAttemptId === attemptId)) return known
+    if (known !== undefined) return known
+    const { hubId, claim } = state
     return {
       agentId,
-      hubId: state.hubId,
+      hubId,
       originAttemptId: attemptId,
       sessionId: undefined,
       dir: claim?.dir,
       workspace: undefined,
-      nextSeq: known?.nextSeq ?? 1,
+      nextSeq: 1,
     }
   }
 

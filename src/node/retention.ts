@@ -53,7 +53,8 @@ export class Retention {
     const state = this.#attempts.get(attemptId)
     if (state?.place === undefined) return
     const { agentId } = state.ref
-    const originAttemptId = this.#attempts.agent(agentId)?.originAttemptId ?? attemptId
+    const isContinuation = state.claim?.resumeSessionId !== undefined
+    const originAttemptId = (isContinuation ? this.#attempts.agent(agentId)?.originAttemptId : undefined) ?? attemptId
     this.#run('temporary_folder_kept', attemptId, () =>
       this.#ports.workspaces.discardTemporary({ agentId, attemptId, originAttemptId }),
     )

@@ -190,6 +190,20 @@ describe('a continuation', () => {
     expect(answers(world)).toEqual(['att_a1 claimed', 'att_a2 dir_busy for now'])
   })
 
+  test('is still possible after a new session of its agent was declined', async () => {
+    const world = await World.open({ program: worker })
+    await world.hub.send(claim('a1', toEnd))
+    await world.run()
+    const sessionId = world.hub.of('started')[0]?.sessionId ?? ''
+
+    await world.hub.send(claim('a2', { ...toEnd, dir: 'elsewhere' }))
+    await world.run()
+    await world.hub.send(claim('a3', { ...toEnd, turn: 2, resumeSessionId: sessionId }))
+    await world.run()
+
+    expect(answers(world)).toEqual(['att_a1 claimed', 'att_a2 dir_not_offered for good', 'att_a3 claimed'])
+  })
+
   test('that begins a new session gets new folders, and its log lines are counted on', async () => {
     const world = await World.open({ program: worker })
 
