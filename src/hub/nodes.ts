@@ -49,9 +49,15 @@ export class Nodes {
   /** @throws {NfltrError} `store_damaged`, `store_newer` */
   static async load(parts: NodesParts): Promise<Nodes> {
     const nodes = new Nodes(parts)
-    for (const record of await readAll<NodeRecord>(parts.store, prefixes.node)) {
-      nodes.#of(record.peerId).record = record
+    const members = new Set(parts.peers.members().map((member) => member.machinePeerId))
+    const records = await readAll<NodeRecord>(parts.store, prefixes.node)
+    for (const record of records) {
+      if (members.has(record.peerId)) nodes.#of(record.peerId).record = record
     }
+    const gone = records.filter((record) => !members.has(record.peerId))
+    await parts.engine.transact((tx) => {
+      for (const { peerId } of gone) tx.delete(keys.node(peerId))
+    })
     return nodes
   }
 

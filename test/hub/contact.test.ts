@@ -258,17 +258,20 @@ describe('list_nodes', () => {
     expect(filtered.nodes.map((node) => node.name)).toEqual(['vm2'])
   })
 
-  test('knows an absent machine by what it last said', async () => {
-    const twin = await TwinHub.withNodes({ name: 'vm1', card: { capabilities: ['gpu'] } })
+  test('knows an absent machine by what it last said, for as long as it is a member', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1', card: { capabilities: ['gpu'] } }, { name: 'vm2' })
+    const [away, left] = twin.nodes.splice(0)
+    if (away === undefined || left === undefined) throw new Error('no nodes')
     await twin.crash()
-    const node = twin.node('vm1')
-    twin.nodes.splice(0)
+    twin.absent.push(away)
     await twin.start()
-    twin.peers.join(node)
     await twin.hold()
+    const listing = nodesOf(twin)
+    await settle()
     await twin.clock.advance(3_000)
 
-    expect(await nodesOf(twin)).toMatchObject([{ name: 'vm1', state: 'offline', capabilities: ['gpu'] }])
+    expect(await listing).toMatchObject([{ name: 'vm1', state: 'offline', capabilities: ['gpu'] }])
+    expect(twin.disk.keys().filter((key) => key.startsWith('hub/node/'))).toEqual([`hub/node/${away.peerId}`])
   })
 })
 

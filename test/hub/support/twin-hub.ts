@@ -47,6 +47,8 @@ class TwinClock extends ManualClock {
 export class TwinHub {
   readonly clock = new TwinClock()
   readonly nodes: ScriptedNode[] = []
+  /** Members that a hub knows at its start and does not reach. */
+  readonly absent: ScriptedNode[] = []
   disk = new MemoryDisk()
   sessionKey = 'session-1'
   #hub: Hub | undefined
@@ -92,6 +94,7 @@ export class TwinHub {
     const store = await openMemoryStore({ disk: this.disk, sync: () => this.#gate.promise })
     const peers = new FakePeers(this.clock)
     for (const node of this.nodes) peers.connect(node)
+    for (const node of this.absent) peers.join(node)
     this.#store = store
     this.#peers = peers
     const facts = { hubId: 'hub_1', project: 'a folder', pid: 7, host: 'laptop', sha256 }
@@ -108,9 +111,10 @@ export class TwinHub {
 
   /** From now on nothing becomes durable, until the returned function is called. */
   holdSyncs(): () => void {
-    this.#gate = Promise.withResolvers<void>()
+    const gate = Promise.withResolvers<void>()
+    this.#gate = gate
     return () => {
-      this.#gate.resolve()
+      gate.resolve()
     }
   }
 
