@@ -54,8 +54,10 @@ async function waitForReply(world: HubWorld, call: ToolCall, args: WaitInput, sl
   for (;;) {
     assertListening(world, call)
     if (isReady(world, args) || isOver()) {
+      // What is read has to be on disk; what comes in meanwhile is for the next look.
+      const entries = matchingEntries(world, args)
       await world.engine.settled()
-      const candidates = await readCandidates(world, matchingEntries(world, args), maxBytes(args))
+      const candidates = await readCandidates(world, entries, maxBytes(args))
       assertListening(world, call)
       const body = await claim(world, call, { args, slot, candidates, isOver: isOver() })
       if (body !== undefined) return body

@@ -48,6 +48,34 @@ describe('waiting for agents', () => {
     })
   })
 
+  test('returns what is on disk when another result comes in meanwhile', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1', slots: 1 }, { name: 'vm2', slots: 1 })
+    await twin.spawn({ machine: 'vm1' })
+    await twin.spawn({ machine: 'vm2' })
+    const end = async (name: string): Promise<void> => {
+      const node = twin.node(name)
+      const [claim] = node.claims
+      if (claim === undefined) throw new Error(`no claim of ${name}`)
+      const isEnded = node.end(claim.ref, completed(`answer of ${name}`))
+      await settle()
+      await Promise.race([isEnded, settle()])
+    }
+
+    const waiting = twin.wait({ timeout_ms: 1_000 })
+    await settle()
+    const syncFirst = twin.holdSyncs()
+    await end('vm1')
+    await twin.clock.advance(1_000)
+    const syncSecond = twin.holdSyncs()
+    await end('vm2')
+    syncFirst()
+    await settle()
+    syncSecond()
+
+    expect(texts(await waiting)).toEqual(['answer of vm1'])
+    expect(texts(await twin.wait())).toEqual(['answer of vm2'])
+  })
+
   test('returns at its time-out with nothing marked', async () => {
     const { twin, end } = await withAgents(1)
 
