@@ -1,6 +1,13 @@
 import type { ExitProof, JournalRecord } from '../src/core/journal.ts'
 import { type AttemptResult, type MessageReport, noUsage } from '../src/core/model.ts'
-import type { AgentDriver, DriverProbe, PreparedLaunch, TurnEffect, TurnInput, TurnLaunch } from '../src/ports/agent-driver.ts'
+import type {
+  AgentDriver,
+  DriverProbe,
+  PreparedLaunch,
+  TurnEffect,
+  TurnInput,
+  TurnLaunch,
+} from '../src/ports/agent-driver.ts'
 import type { ProgramLine } from './program.ts'
 
 /** What the driver knows of a turn: nothing that does not follow from its inputs. */

@@ -35,7 +35,8 @@ export class SimClock implements Clock {
       this.pending -= 1
       return true
     }
-    const scheduled = this.#life.world.after(delayMs, () => {
+    // As the system's timers: whole milliseconds, at least one, never early.
+    const scheduled = this.#life.world.after(Math.max(1, Math.ceil(delayMs)), () => {
       if (finish() && this.#life.isAlive) callback()
     })
     return {

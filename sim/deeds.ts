@@ -8,7 +8,10 @@ export class DeedsLedger implements Deeds {
   /** Launches by attempt. */
   readonly launches = new Map<string, number>()
   /** By mark: where the text began to have its effect. */
-  readonly taken = new Map<string, { readonly attemptId: string; readonly messageId: string; readonly script: Script }[]>()
+  readonly taken = new Map<
+    string,
+    { readonly attemptId: string; readonly messageId: string; readonly script: Script }[]
+  >()
 
   constructor(world: World) {
     this.#world = world

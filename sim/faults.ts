@@ -60,7 +60,7 @@ export interface FaultTargets {
 }
 
 /** A disk in good order. */
-export const calmDisk: DiskMood = { syncMaxMs: 3, slowChance: 0.005 }
+export const calmDisk: DiskMood = { syncMaxMs: 3, slowChance: 0.005, failsNext: undefined }
 
 /** Does harm at random moments until it is told to stop. */
 export class Faults {
@@ -87,8 +87,9 @@ export class Faults {
   /** Everything works again, and stays so. */
   heal(): void {
     this.#isOver = true
-    const { network, moods, world } = this.#targets
+    const { network, moods, world, processes } = this.#targets
     network.heal()
+    for (const one of processes) one.spare()
     for (const mood of moods) Object.assign(mood, calmDisk)
     world.note('healed')
   }
@@ -115,7 +116,7 @@ export class Faults {
         break
       case 'slow disk': {
         const mood = random.pick(moods)
-        Object.assign(mood, { syncMaxMs: random.int(3, 200), slowChance: random.next() * 0.3 })
+        Object.assign(mood, { syncMaxMs: random.int(3, 200), slowChance: random.next() * 0.3, failsNext: undefined })
         world.after(random.next() * 5_000, () => Object.assign(mood, calmDisk))
         break
       }
@@ -150,6 +151,8 @@ export class Faults {
   }
 
   get #nodes(): readonly string[] {
-    return this.#targets.network.members.filter(({ roles }) => roles.includes('node')).map((member) => member.machinePeerId)
+    return this.#targets.network.members
+      .filter(({ roles }) => roles.includes('node'))
+      .map((member) => member.machinePeerId)
   }
 }

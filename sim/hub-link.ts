@@ -19,7 +19,10 @@ export class HubLink {
   readonly #session: SessionIdentity
   #heldBy: Life | undefined
 
-  constructor(hub: HubProcess, options: { readonly life: Life; readonly random: SeededRandom; readonly session: SessionIdentity }) {
+  constructor(
+    hub: HubProcess,
+    options: { readonly life: Life; readonly random: SeededRandom; readonly session: SessionIdentity },
+  ) {
     this.#hub = hub
     this.#life = options.life
     this.#random = options.random
@@ -48,14 +51,15 @@ export class HubLink {
   async #hold(): Promise<void> {
     const life = await this.#reach()
     if (this.#heldBy === life) return
-    const hold = await this.#send((hub) => hub.hold(this.#session))
+    await this.#send(async (hub) => this.#releaseAtDeath(life, await hub.hold(this.#session)))
     this.#heldBy = life
-    this.#life.onDeath(() => this.#released(life, hold))
   }
 
-  /** The hub sees the connection of a dead adapter end. */
-  #released(hubLife: Life, hold: Hold): void {
-    hubLife.after(this.#trip(), () => void hold.release())
+  /** The hub sees the connection of a dead adapter end, be it before the adapter heard that it holds the hub. */
+  #releaseAtDeath(hubLife: Life, hold: Hold): void {
+    const release = (): void => hubLife.after(this.#trip(), () => void hold.release())
+    if (this.#life.isAlive) this.#life.onDeath(release)
+    else release()
   }
 
   async #reach(): Promise<Life> {

@@ -76,8 +76,7 @@ export class SimKeepers implements Keepers {
     }
     return {
       attemptId: kept.attemptId,
-      records: ({ fromOffset, signal }) =>
-        this.#records(kept, fromOffset, AbortSignal.any([signal, letGo.signal])),
+      records: ({ fromOffset, signal }) => this.#records(kept, fromOffset, AbortSignal.any([signal, letGo.signal])),
       write: ({ messageId, bytes }) => request(() => kept.write(messageId, bytes)),
       answer: ({ requestId, bytes }) => request(() => kept.answer(requestId, bytes)),
       closeInput: () => request(async () => kept.closeInput()),
@@ -107,7 +106,8 @@ export class SimKeepers implements Keepers {
       }
       if (signal.aborted) return
       if (isOver && kept.journal.synced === synced) throw gone(kept)
-      if (kept.journal.synced === synced) await this.#changed(kept, signal)
+      const isNews = kept.journal.synced !== synced || isOver !== (kept.state === 'dead')
+      if (!isNews) await this.#changed(kept, signal)
     }
   }
 

@@ -28,6 +28,11 @@ export class Life {
     this.#actsLeft = acts
   }
 
+  /** Does not die by itself after all. */
+  spare(): void {
+    this.#actsLeft = undefined
+  }
+
   /** One effect is about to happen. @returns false where it must not: the process is dead, or just died */
   act(): boolean {
     if (!this.#isAlive) return false

@@ -87,6 +87,12 @@ export class Network {
     this.#connections.delete(connection)
   }
 
+  /** A connection was lost: the process that has this PeerId by now is dialled. */
+  redial(from: SimPeers, peerId: string): void {
+    const to = this.#processes.get(peerId)
+    if (to !== undefined) this.dial(from, to)
+  }
+
   /** Redials until there is a connection, as the link keepers of both sides would. */
   dial(a: SimPeers, b: SimPeers): void {
     const [hub, node] = a.self.kind === 'hub' ? [a, b] : [b, a]
@@ -237,7 +243,7 @@ export class Connection {
         side.down(this, other.self.peerId)
         left -= 1
         if (left === 0) this.#network.forget(this)
-        if (side === this.#hub) this.#network.dial(this.#hub, this.#node)
+        if (side === this.#hub) this.#network.redial(this.#hub, other.self.peerId)
       })
     }
   }

@@ -1,8 +1,8 @@
 import type { NfltrError } from '../src/core/errors.ts'
+import type { Store } from '../src/ports/store.ts'
+import { Engine } from '../src/runtime/engine.ts'
 import type { MemoryDisk } from '../src/store/memory-disk.ts'
 import type { MemoryStore } from '../src/store/memory-store.ts'
-import { Engine } from '../src/runtime/engine.ts'
-import type { Store } from '../src/ports/store.ts'
 import { SimClock } from './clock.ts'
 import { Life } from './life.ts'
 import type { SeededRandom } from './random.ts'
@@ -85,9 +85,15 @@ export abstract class Process {
     if (this.#restart !== undefined) this.world.after(this.#restart.afterMs(), () => this.start())
   }
 
-  /** The next sync fails, and with it the process. */
+  /** The next sync fails, and with it the process. `survives`: its batches are on the disk all the same. */
   failDisk(survives: boolean): void {
-    this.#memory?.failNext({ survives })
+    this.mood.failsNext = survives ? 'survives' : 'lost'
+  }
+
+  /** Nothing that was planned goes wrong any more. */
+  spare(): void {
+    this.#life?.spare()
+    this.mood.failsNext = undefined
   }
 
   async #run(life: Life): Promise<void> {

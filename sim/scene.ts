@@ -1,5 +1,5 @@
-import type { LaneRecord } from '../src/core/session-lane.ts'
 import { decodeRecord } from '../src/core/record-json.ts'
+import type { LaneRecord } from '../src/core/session-lane.ts'
 import type { MemoryDisk } from '../src/store/memory-disk.ts'
 import type { DeedsLedger } from './deeds.ts'
 import type { HubProcess } from './hub-process.ts'

@@ -21,8 +21,8 @@ import { NodeProcess } from './node-process.ts'
 import { Observer } from './observer.ts'
 import type { Process } from './process.ts'
 import type { Scene } from './scene.ts'
-import { type Violation, World } from './world.ts'
 import { Workload } from './workload.ts'
+import { type Violation, World } from './world.ts'
 
 /** How long things go wrong, how long the rest may take after that, and how long nothing may happen then: milliseconds. */
 const phases = { faultsMs: 30_000, healMs: 400_000, idleMs: 60_000 } as const
@@ -39,6 +39,8 @@ export interface Outcome {
 
 export interface SimulateOptions {
   readonly onTrace?: (line: string) => void
+  /** Shows the world as it was at the end. */
+  readonly onEnd?: (scene: Scene) => void
 }
 
 /** One whole run: two hubs and two nodes over the production code, in a world that the seed alone decides. */
@@ -51,7 +53,9 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
   }
   process.on('unhandledRejection', onRejection)
   try {
-    await new Run(world).run()
+    const run = new Run(world)
+    await run.run()
+    options.onEnd?.(run.scene)
   } finally {
     process.off('unhandledRejection', onRejection)
   }
@@ -61,7 +65,7 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
 
 class Run {
   readonly #world: World
-  readonly #scene: Scene
+  readonly scene: Scene
   readonly #checkers: readonly Checker[]
   readonly #observer: Observer
   readonly #faults: Faults
@@ -118,7 +122,7 @@ class Run {
     const processes: readonly Process[] = [...hubs, ...nodes]
     for (const one of processes) one.restartsAfter = () => shape.next() * 4_000
     const byPeerId = new Map<string, Process>([...hubs, ...nodes].map((one) => [one.self.peerId, one]))
-    this.#scene = { world, hubs, nodes, workloads, deeds }
+    this.scene = { world, hubs, nodes, workloads, deeds }
     this.#observer = new Observer({
       world,
       checkers: this.#checkers,
@@ -148,14 +152,14 @@ class Run {
   /** A phase in which things go wrong, one in which everything ends, and one in which nothing may happen. */
   async run(): Promise<void> {
     const world = this.#world
-    const { hubs, nodes, workloads } = this.#scene
+    const { hubs, nodes, workloads } = this.scene
     for (const one of [...nodes, ...hubs]) one.start()
     for (const workload of workloads) workload.begin()
     this.#faults.begin()
     await world.run({ untilMs: phases.faultsMs })
     this.#faults.heal()
     for (const workload of workloads) workload.heal()
-    const isOver = (): boolean => workloads.every(({ isDone }) => isDone) && whatIsLeft(this.#scene).length === 0
+    const isOver = (): boolean => workloads.every(({ isDone }) => isDone) && whatIsLeft(this.scene).length === 0
     await world.run({ untilMs: phases.faultsMs + phases.healMs, isOver })
     if (world.violations.length > 0) return
     this.#checkEnd()
@@ -164,7 +168,7 @@ class Run {
 
   #checkEnd(): void {
     for (const checker of this.#checkers) {
-      checker.atEnd?.(this.#scene, (text) => this.#world.violate(checker.name, text))
+      checker.atEnd?.(this.scene, (text) => this.#world.violate(checker.name, text))
     }
   }
 
@@ -174,7 +178,7 @@ class Run {
     if (world.violations.length > 0) return
     // What was on its way when the last word was read still arrives.
     await world.run({ untilMs: world.nowMs + 2_000 })
-    const processes = [...this.#scene.hubs, ...this.#scene.nodes]
+    const processes = [...this.scene.hubs, ...this.scene.nodes]
     const before = { frames: this.#observer.meaningful, syncs: processes.map((one) => one.syncs), steps: world.steps }
     await world.run({ untilMs: world.nowMs + phases.idleMs })
     const frames = this.#observer.meaningful - before.frames
@@ -209,7 +213,14 @@ function factsOf(name: string, kind: 'hub' | 'node'): PeerFacts {
 }
 
 function memberOf(name: string, kind: 'hub' | 'node'): MemberFacts {
-  return { machinePeerId: `peer-${name}`, name, roles: [kind], addresses: [], issuedAtMs: 0, expiresAtMs: Date.UTC(2036, 0, 1) }
+  return {
+    machinePeerId: `peer-${name}`,
+    name,
+    roles: [kind],
+    addresses: [],
+    issuedAtMs: 0,
+    expiresAtMs: Date.UTC(2036, 0, 1),
+  }
 }
 
 function diskOf(world: World, name: string): MemoryDisk {

@@ -10,6 +10,8 @@ export interface DiskMood {
   syncMaxMs: number
   /** How likely a sync is to take up to half a second instead. */
   slowChance: number
+  /** The next sync of a store fails; what it was to write is on the disk nevertheless, or not. */
+  failsNext: 'survives' | 'lost' | undefined
 }
 
 /**
@@ -24,9 +26,11 @@ export async function openStore(options: {
 }): Promise<{ readonly store: Store; readonly memory: MemoryStore }> {
   const { life, disk, mood, random } = options
   const { world } = life
-  const memory = await openMemoryStore({
+  const memory: MemoryStore = await openMemoryStore({
     disk,
     sync: () => {
+      if (mood.failsNext !== undefined) memory.failNext({ survives: mood.failsNext === 'survives' })
+      mood.failsNext = undefined
       const isSlow = random.chance(mood.slowChance)
       const delayMs = 0.2 + random.next() * (isSlow ? 500 : mood.syncMaxMs)
       return life.delayed(delayMs, () => world.note(`${life.name} synced`))

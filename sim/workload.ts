@@ -1,6 +1,6 @@
 import type { NfltrError } from '../src/core/errors.ts'
-import { type Answer, Session } from './client.ts'
 import type { Deliveries } from './checkers/deliveries.ts'
+import { type Answer, Session } from './client.ts'
 import type { HubProcess } from './hub-process.ts'
 import type { Script } from './program.ts'
 import type { SeededRandom } from './random.ts'

@@ -7,6 +7,9 @@ export interface Violation {
   readonly message: string
 }
 
+/** Events of one instant: more of them are a loop that no time passes in. */
+const instantStepsMax = 10_000
+
 /** Lines of the trace that are kept for the message of a failure. */
 const traceKept = 400
 
@@ -28,6 +31,7 @@ export class World {
   readonly #schedule = new Schedule()
   readonly #trace: string[] = []
   #nowMs = 0
+  #instantSteps = 0
   #hash = 0x811c9dc5
   #lines = 0
 
@@ -86,6 +90,8 @@ export class World {
         this.#nowMs = options.untilMs
         return
       }
+      this.#instantSteps = next.atMs === this.#nowMs ? this.#instantSteps + 1 : 0
+      if (this.#instantSteps > instantStepsMax) this.violate('no-bugs', 'one instant never ended')
       this.#nowMs = next.atMs
       this.steps += 1
       next.run()

@@ -20,7 +20,12 @@ export interface SentFrame {
   readonly frame: SessionFrame | { readonly type: 'unknown' }
   readonly control?: ControlMessage
   /** With the last part of a message: its number, its bytes and what they say. */
-  readonly message?: { readonly no: number; readonly body: Uint8Array; readonly isReplaced: boolean; readonly work: DecodedWork }
+  readonly message?: {
+    readonly no: number
+    readonly body: Uint8Array
+    readonly isReplaced: boolean
+    readonly work: DecodedWork
+  }
 }
 
 /** One promise, watched over a whole run. A checker knows nothing of how the promise is kept. */

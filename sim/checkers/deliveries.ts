@@ -64,7 +64,9 @@ export class Deliveries {
     if (known === undefined) this.#replies.set(reply.callKey, followed)
     for (const deliveryId of [...followed.carries, ...followed.names]) {
       if (this.#settled.has(deliveryId)) {
-        this.#fail(`entry ${deliveryId} of ${this.#hubName} came again in ${reply.callKey} after it was read and confirmed`)
+        this.#fail(
+          `entry ${deliveryId} of ${this.#hubName} came again in ${reply.callKey} after it was read and confirmed`,
+        )
       }
     }
     // The hub heard the request that this answers, so it knows that all before it was read.

@@ -1,5 +1,5 @@
-import type { NodeAttempt } from '../../src/core/node-attempt-state.ts'
 import type { OpenEntry } from '../../src/core/inbox-state.ts'
+import type { NodeAttempt } from '../../src/core/node-attempt-state.ts'
 import type { HubProcess } from '../hub-process.ts'
 import type { NodeProcess } from '../node-process.ts'
 import { laneOn, recordsOn, type Scene } from '../scene.ts'
@@ -18,7 +18,11 @@ export function liveness(): Checker {
 /** What still has to happen before the world is at rest: empty when it is. */
 export function whatIsLeft({ hubs, nodes, workloads }: Scene): readonly string[] {
   const waiting = workloads.flatMap(({ hub, isDone }) => (isDone ? [] : [`${hub.name} has not read everything`]))
-  return [...waiting, ...hubs.flatMap((hub) => leftOfHub(hub, nodes)), ...nodes.flatMap((node) => leftOfNode(node, hubs))]
+  return [
+    ...waiting,
+    ...hubs.flatMap((hub) => leftOfHub(hub, nodes)),
+    ...nodes.flatMap((node) => leftOfNode(node, hubs)),
+  ]
 }
 
 function leftOfHub(hub: HubProcess, nodes: readonly NodeProcess[]): readonly string[] {

@@ -15,7 +15,8 @@ export function logSequence(): Checker {
         const key = `${ref.agentId}/${event.seq}`
         const text = `${event.turn} ${event.type} ${event.text ?? ''}`
         const known = said.get(key)
-        if (known !== undefined && known !== text) fail(`${life} said two things as line ${event.seq} of ${ref.agentId}`)
+        if (known !== undefined && known !== text)
+          fail(`${life} said two things as line ${event.seq} of ${ref.agentId}`)
         said.set(key, text)
       }
     },
@@ -26,7 +27,11 @@ export function logSequence(): Checker {
           lines.forEach(({ value }, index) => {
             if (value.seq !== index + 1) fail(`the log of ${agentId} has line ${value.seq} where ${index + 1} belongs`)
           })
-          checkTexts(agentId, lines.map(({ value }) => value), fail)
+          checkTexts(
+            agentId,
+            lines.map(({ value }) => value),
+            fail,
+          )
         }
         checkWhole(scene, hub.name, fail)
       }

@@ -31,7 +31,10 @@ export function oneOutcome(): Checker {
 }
 
 /** Each brief is unique: one that stands for two turns was taken in twice. */
-function checkBriefs(hub: { readonly name: string; readonly disk: Parameters<typeof recordsOn>[0] }, fail: (text: string) => void): void {
+function checkBriefs(
+  hub: { readonly name: string; readonly disk: Parameters<typeof recordsOn>[0] },
+  fail: (text: string) => void,
+): void {
   const seen = new Set<string>()
   for (const key of hub.disk.keys('hub/brief/')) {
     if (!key.startsWith('hub/brief/')) break

@@ -1,5 +1,5 @@
-import { decodeRecord } from '../../src/core/record-json.ts'
 import type { ReceiptBody, StoredReceipt } from '../../src/core/receipt.ts'
+import { decodeRecord } from '../../src/core/record-json.ts'
 import type { Checker } from './checker.ts'
 
 /** Receipts of one node and hub form one chain without a fork or a gap. */
@@ -19,9 +19,11 @@ export function receipts(): Checker {
           const previous = new Set<string>()
           for (const [receiptId, { body }] of own) {
             const { previousHash, attemptId } = body
-            if (previous.has(previousHash)) fail(`two receipts of ${node.name} follow ${previousHash || 'the beginning'}`)
+            if (previous.has(previousHash))
+              fail(`two receipts of ${node.name} follow ${previousHash || 'the beginning'}`)
             previous.add(previousHash)
-            if (previousHash !== '' && !byId.has(previousHash)) fail(`the receipt before ${receiptId} (${attemptId}) is missing`)
+            if (previousHash !== '' && !byId.has(previousHash))
+              fail(`the receipt before ${receiptId} (${attemptId}) is missing`)
           }
         }
       }

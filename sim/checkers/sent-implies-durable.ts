@@ -1,6 +1,6 @@
+import { keyNumber } from '../../src/core/key-order.ts'
 import { decodeRecord } from '../../src/core/record-json.ts'
 import type { Agent } from '../../src/core/task-record.ts'
-import { keyNumber } from '../../src/core/key-order.ts'
 import { keys } from '../../src/hub/records.ts'
 import { laneOn } from '../scene.ts'
 import type { Checker } from './checker.ts'
