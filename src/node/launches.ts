@@ -131,7 +131,7 @@ export class Launches {
       tmpDir: workspace.tmpDir,
       machineName: peers.self.name,
       firstMessageId: firstMessageId(attemptId),
-      allowAllTools: settings.allowAllTools,
+      allowAllTools: settings.allowAllTools !== false,
     }
   }
 

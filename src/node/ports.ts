@@ -40,7 +40,8 @@ export interface NodeSettings {
   readonly capabilities: readonly string[]
   readonly offers: NodeCard['offers']
   readonly maxAgents: number
-  readonly allowAllTools: boolean
+  /** `listed`: all that the program will do for this user, by an explicit list (root without a sandbox). */
+  readonly allowAllTools: NodeCard['allows']['allTools']
   /** `none`: no agent can run here, and the card says so. */
   readonly credential: NodeCard['credential']
   readonly version: string

@@ -94,7 +94,7 @@ export async function serveNode(
         capabilities: options.capability ?? [],
         offers: settings.offers.map(({ name, mode }) => ({ name, mode })),
         maxAgents: settings.maxAgents,
-        allowAllTools: options.allowAllTools === true,
+        allowAllTools: allToolsOf(context, options),
         credential: settings.credential,
         version: context.version,
         ...machineFacts,
@@ -252,6 +252,13 @@ function definedOf(env: Context['env']): Record<string, string> {
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
   )
+}
+
+/** The program refuses to skip permissions for root outside a sandbox; it then gets a list of tools instead. */
+function allToolsOf(context: Context, options: NodeJoinOptions): NodeCard['allows']['allTools'] {
+  if (options.allowAllTools !== true) return false
+  const isSandboxed = context.env['IS_SANDBOX'] !== undefined && (options.passEnv ?? []).includes('IS_SANDBOX')
+  return process.getuid?.() === 0 && !isSandboxed ? 'listed' : true
 }
 
 /** What a person should hear at once, because no agent can run here until it is mended. */
