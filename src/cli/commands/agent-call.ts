@@ -47,7 +47,16 @@ export class HubConversation {
   async finish(): Promise<void> {
     await this.#io.flushed()
     for (const callKey of this.#unread.splice(0)) await this.#hub.confirm(callKey)
-    await this.#held?.release()
+    if (this.#held === undefined) return
+    // A session that goes without a further request may not have read its last replies, and the hub would name them to the
+    // next one. A shell has read what was flushed, and says so by asking once more.
+    await this.#hub.call({
+      tool: 'list_agents',
+      args: { limit: 1 },
+      callKey: `cli-${randomUUID()}`,
+      sessionKey: this.#session.sessionKey,
+    })
+    await this.#held.release()
   }
 }
 
