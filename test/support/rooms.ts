@@ -18,12 +18,10 @@ const libp2p = [
   '@chainsafe/libp2p-noise',
   '@chainsafe/libp2p-yamux',
   '@libp2p/crypto',
-  '@libp2p/identify',
   '@libp2p/interface',
   '@libp2p/peer-id',
   '@libp2p/peer-record',
   '@libp2p/tcp',
-  '@libp2p/utils',
   '@multiformats/multiaddr',
 ] as const
 
@@ -47,7 +45,6 @@ export const rooms: readonly Room[] = [
     builtins: '*',
   },
   { name: 'platform', decides: 'files, clocks, processes', rooms: ['core', 'ports'], packages: [], builtins: '*' },
-  { name: 'telemetry', decides: 'logs', rooms: ['core', 'ports'], packages: ['pino'], builtins: '*' },
   { name: 'config', decides: 'settings and folders', rooms: ['core'], packages: ['zod'], builtins: [] },
   {
     name: 'runtime',
