@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { constants } from 'node:fs'
 import { access, lstat, mkdir, realpath, rm, stat } from 'node:fs/promises'
 import { join, sep } from 'node:path'
@@ -19,8 +20,8 @@ export interface OfferedFolder extends Offer {
 }
 
 /**
- * Folders on this machine's disk: `agents/AGENT/ATTEMPT/{workspace,private,tmp-…}`, named by the attempt that began the
- * agent's session. Everything of ours is mode 0700; an offered folder is used as it is and never changed by us.
+ * Folders on this machine's disk: `agents/AGENT/ATTEMPT/{workspace,private}`, named by the attempt that began the agent's
+ * session, and `agents/tmp-…`. Everything of ours is mode 0700; an offered folder is used as it is and never changed by us.
  */
 export function agentFolders(options: AgentFoldersOptions): Workspaces {
   const { agentsDir, offers } = options
@@ -108,8 +109,13 @@ function rootOf(agentsDir: string, request: WorkspaceRequest): string {
   return join(agentsDir, folderName(request.agentId), folderName(request.originAttemptId))
 }
 
+/**
+ * A short path, because programs put sockets into their temporary folder. Where the path of one would be too long, Claude
+ * Code puts it into a folder of all its sessions, and there it stays when the program is killed.
+ */
 function tmpDirOf(agentsDir: string, request: WorkspaceRequest): string {
-  return join(rootOf(agentsDir, request), `tmp-${folderName(request.attemptId)}`)
+  const attempt = `${folderName(request.agentId)}/${folderName(request.attemptId)}`
+  return join(agentsDir, `tmp-${createHash('sha256').update(attempt).digest('hex').slice(0, 16)}`)
 }
 
 /** Ids come from a hub. They were checked before; here they become paths. */

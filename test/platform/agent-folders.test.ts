@@ -126,6 +126,17 @@ describe('folders of agents', () => {
     expect((await stat(join(home, 'code/app'))).isDirectory()).toBe(true)
   })
 
+  test('leave room for a socket in the temporary one, however long the ids are', async () => {
+    const long = { agentId: `agt_${'a'.repeat(32)}`, attemptId: `att_${'b'.repeat(32)}`, originAttemptId: 'att_1' }
+    await folders.prepare({ ...long, attemptId: 'att_1' })
+
+    const { tmpDir } = await folders.prepare(long)
+    const other = await folders.prepare({ ...long, attemptId: `att_${'b'.repeat(31)}c` })
+
+    expect(tmpDir.length - home.length).toBeLessThan(40)
+    expect(other.tmpDir).not.toBe(tmpDir)
+  })
+
   test('are never named by anything but an id', async () => {
     await expect(folders.prepare({ ...first, agentId: '../../code' })).rejects.toMatchObject({
       details: { reason: 'workspace' },
