@@ -9,6 +9,12 @@ import { type ClaudeTurn, hasFinalResult, isBusy, isOpen, type TurnStep, withMes
 /** How long the program may take to exit once its input is closed: a background task of its can keep it for ever. */
 export const exitBoundMs = 10_000
 
+/**
+ * From SIGTERM to SIGKILL for a program that has not answered an interrupt: short, so that the whole stop ends within what
+ * `stop_agent` waits for its node.
+ */
+const unansweredGraceMs = 500
+
 /** How much of standard error is kept: its end, where programs say why they failed. */
 const stderrKeptCharacters = 2_000
 
@@ -127,9 +133,10 @@ function onStop(turn: ClaudeTurn, commandId: string): TurnStep {
 }
 
 function onWoke(turn: ClaudeTurn, token: string): TurnStep {
-  if (token === 'interrupt' || token === 'exit') {
-    return { state: turn, effects: [{ type: 'stop_tree', graceMs: limits.killGraceMs }] }
+  if (token === 'interrupt') {
+    return { state: turn, effects: [{ type: 'stop_tree', graceMs: unansweredGraceMs }] }
   }
+  if (token === 'exit') return { state: turn, effects: [{ type: 'stop_tree', graceMs: limits.killGraceMs }] }
   if (token !== unsettledToken(turn) || turn.isInputClosed || isBusy(turn)) return { state: turn, effects: [] }
   // What is queued now would still be worked on after the input has closed; it is reported as not taken, so withdraw it.
   const withdrawal = turn.messages.some(isOpen) ? interrupt(turn, token).effects : []

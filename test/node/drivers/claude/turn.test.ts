@@ -227,6 +227,9 @@ describe('a stop', () => {
     expect(acts(effects).slice(-3)).toEqual(['write interrupt', 'wake interrupt', 'stop_tree'])
     const wake = effects.find((effect) => effect.type === 'wake_after')
     expect(wake?.type === 'wake_after' && wake.delayMs).toBe(limits.interruptBoundMs)
+    const kill = effects.find((effect) => effect.type === 'stop_tree')
+    const killedAfterMs = limits.interruptBoundMs + (kill?.type === 'stop_tree' ? kill.graceMs : Number.NaN)
+    expect(killedAfterMs).toBeLessThanOrEqual(limits.stopAnswerMs - 1_500)
   })
 
   test('that a starting program answered too early is pressed again when it begins to work', () => {
