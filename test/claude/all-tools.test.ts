@@ -28,7 +28,7 @@ describe('a node that allows all tools', () => {
     const [first, second] = ['by-command', 'by-tool'].map((name) => join(mesh.scratch, name))
     mesh.play({
       'use everything': [
-        bash(`bash -c "echo x > '${first}'"; id -u`),
+        bash(`bash -c "echo x > '${first}'"; tr '\\0' ' ' < /proc/$CLAUDE_PID/cmdline`),
         { tools: [{ name: 'Write', input: { file_path: second, content: 'y' } }] },
         { tools: [{ name: 'Read', input: { file_path: first } }] },
         { text: 'Used.' },
@@ -48,9 +48,12 @@ describe('a node that allows all tools', () => {
     expect(entries(reply)[0]).toMatchObject({ outcome: 'completed', text: 'Used.' })
     expect(await readFile(String(first), 'utf8')).toBe('x\n')
     expect(await readFile(String(second), 'utf8')).toBe('y')
-    // Root gets a list, everyone else skips permissions: both are "all tools" to whoever allowed them.
-    expect(JSON.stringify(mesh.agentRequests('use everything').at(-1)?.body)).toContain(`${process.getuid?.()}`)
-    expect(nodes).toMatchObject([{ name: 'vm1', allows: { all_tools: true } }])
+    // To root the program refuses the flag, and gets the list of its tools instead.
+    const flag = process.getuid?.() === 0 ? '--allowedTools Bash Edit' : '--dangerously-skip-permissions'
+    expect(JSON.stringify(mesh.agentRequests('use everything').at(-1)?.body)).toContain(flag)
+    expect(nodes).toContainEqual(
+      expect.objectContaining({ name: 'vm1', allows: { all_tools: true, monitors: false, repos: [] } }),
+    )
   })
 
   test('still gives a folder neither its key nor anything to run', async () => {
@@ -90,6 +93,7 @@ describe('a stop', () => {
       spawnStep(brief),
       { waitForFile: running.file, tools: [call('stop_agent', 'stopped', { agent_id: theAgent })] },
       waitStep('waited'),
+      { tools: [call('stop_agent', 'stopped-again', { agent_id: theAgent })] },
       done,
     ])
     const { agent_id: agentId } = await session.returned('spawned')
@@ -100,14 +104,16 @@ describe('a stop', () => {
     if (isFrozen) process.kill(program, 'SIGSTOP')
     await running.give()
     const stopped = await session.returned('stopped')
-    const left = processesOfFolder(String(agentId))
     const reply = await session.returned('waited')
+    const left = processesOfFolder(String(agentId))
+    const again = await session.returned('stopped-again')
     await session.finished
 
-    expect(stopped['receipt']).toMatchObject({ turn_status: 'interrupted', process_exited: true })
+    expect(['idle', 'stopping']).toContain(stopped['state'])
     expect(left).toEqual([])
     expect(entries(reply)).toHaveLength(1)
     expect(entries(reply)[0]).toMatchObject({ outcome: 'stopped' })
+    expect(again).toMatchObject({ state: 'idle', receipt: { turn_status: 'interrupted', process_exited: true } })
   })
 })
 

@@ -33,7 +33,8 @@ async function runs(agentId: unknown): Promise<string> {
 
 /** The id of the session's agent, once its command runs. */
 async function atWork(session: HubSession): Promise<unknown> {
-  const { agent_id: agentId } = await session.returned('spawned')
+  const spawned = await session.returned('spawned')
+  const agentId = spawned['agent_id'] ?? expect.fail(JSON.stringify(spawned))
   await eventually('the command runs', async () => ((await runs(agentId)) === 'begun\n' ? true : undefined))
   return agentId
 }
@@ -77,7 +78,7 @@ describe('killed in the middle of a turn', () => {
     expect(mesh.agentRequests('outlive the node')).toHaveLength(2)
   })
 
-  test('the node that comes back after the program has ended gives its result once', async () => {
+  test('the node that comes back after the program has answered gives its result once', async () => {
     const go = mesh.signal('late-go')
     longTurn('end without a node', go)
     const session = await hubSession(mesh, [
@@ -86,14 +87,12 @@ describe('killed in the middle of a turn', () => {
       anyResults('again'),
       done,
     ])
-    const agentId = await atWork(session)
+    await atWork(session)
 
     mesh.running().kill('SIGKILL')
     await mesh.running().finished
     await go.give()
-    await eventually('the program has ended', () =>
-      processesOfFolder(String(agentId)).length === 0 ? true : undefined,
-    )
+    await eventually('the program has answered', () => mesh.agentRequests('end without a node')[1])
     await mesh.restartNode()
     const reply = await session.returned('waited')
     const again = await session.returned('again')

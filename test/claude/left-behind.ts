@@ -36,7 +36,7 @@ export async function leftBehind(mesh: RealMesh): Promise<LeftBehind> {
       ...unexpected(mesh.node.home, files, nodeFiles),
       ...mesh.temporary.flatMap((folder) => unexpected(folder, files, [])),
       ...unexpected(rootOf(mesh.node), files, ['home/.*']),
-      ...unexpected(rootOf(mesh.hub), files, ['home/.*']),
+      ...unexpected(rootOf(mesh.hub), files, [String.raw`(home|\.cache/claude-cli-nodejs)/.*`]),
     ],
   }
 }
@@ -68,9 +68,9 @@ const hubFiles = [
 const nodeFiles = [
   ...ofAnyHome,
   `node/(db\\.marker|${database}|attempts/att_${hex}/(journal|keeper\\.log))`,
-  `node/agents/agt_${hex}/att_${hex}/workspace/(result|note)\\.txt`,
+  `node/agents/agt_${hex}/att_${hex}/workspace/[a-z]+(\\.txt)?`,
   `node/agents/agt_${hex}/att_${hex}/private/(shell-prefix|instructions\\.md)`,
-  `node/agents/agt_${hex}/att_${hex}/private/claude/(\\.claude\\.json|projects/[^/]+/[0-9a-f-]{36}\\.jsonl|(plugins/store|backups)/[^/]+)`,
+  `node/agents/agt_${hex}/att_${hex}/private/claude/(\\.claude\\.json|projects/[^/]+/[0-9a-f-]{36}\\.jsonl|(plugins/store|backups|sessions|shell-snapshots)/[^/]+)`,
 ]
 
 interface Found {
@@ -98,7 +98,7 @@ async function idsOf(
   mesh: RealMesh,
 ): Promise<{ readonly agents: readonly string[]; readonly attempts: readonly string[] }> {
   const folder = join(mesh.node.home, 'node')
-  const agents = await readdir(join(folder, 'agents'))
+  const agents = (await readdir(join(folder, 'agents'))).filter((name) => name.startsWith('agt_'))
   const first = await Promise.all(agents.map((agent) => readdir(join(folder, 'agents', agent))))
   return { agents, attempts: [...new Set([...first.flat(), ...(await readdir(join(folder, 'attempts')))])] }
 }
