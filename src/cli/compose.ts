@@ -28,6 +28,10 @@ export function compose(given: { readonly io: CliIo; readonly env: Context['env'
     agents: agentWorld(context),
     config: configWorld(context),
     demo: demoWorld(context),
+    doctor: {
+      io: context.io,
+      examine: async (options) => (await import('./compose/doctor.ts')).examine(context, options),
+    },
     mcp: async (options) => (await import('./compose/mcp-process.ts')).serveAdapter(context, options),
   }
 }

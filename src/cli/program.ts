@@ -11,6 +11,7 @@ import { agentStop } from './commands/agent-stop.ts'
 import { agentWait } from './commands/agent-wait.ts'
 import { configAddApiKey, configAddCredential, configGet, configList, configSet } from './commands/config.ts'
 import { demo } from './commands/demo.ts'
+import { doctor } from './commands/doctor.ts'
 import { hubServe, hubStatus, hubStop } from './commands/hub.ts'
 import { mcp } from './commands/mcp.ts'
 import { meshCreate, meshInvite, meshJoin, meshMembers, meshServe, meshShow } from './commands/mesh.ts'
@@ -66,6 +67,7 @@ export function buildProgram(world: World): Command {
       configAddApiKey(config),
     ]),
   )
+  program.addCommand(doctor(world.doctor))
   program.addCommand(demo(world.demo))
   throwInsteadOfExit(program)
   return program

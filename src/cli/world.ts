@@ -1,6 +1,7 @@
 import type { AgentWorld } from './commands/agent-call.ts'
 import type { ConfigWorld } from './commands/config.ts'
 import type { DemoWorld } from './commands/demo.ts'
+import type { DoctorWorld } from './commands/doctor.ts'
 import type { HubWorld } from './commands/hub.ts'
 import type { McpOptions } from './commands/mcp.ts'
 import type { MeshWorld } from './commands/mesh.ts'
@@ -15,5 +16,6 @@ export interface World {
   readonly agents: AgentWorld
   readonly config: ConfigWorld
   readonly demo: DemoWorld
+  readonly doctor: DoctorWorld
   readonly mcp: (options: McpOptions) => Promise<void>
 }

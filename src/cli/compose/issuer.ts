@@ -1,6 +1,6 @@
 import { watch } from 'node:fs'
 import { NfltrError } from '../../core/errors.ts'
-import { keyFromBytes, type PrivateKey } from '../../identity/keys.ts'
+import { findIssuerKey, loadIssuerKey } from '../../identity/issuer-key.ts'
 import { ensurePrivateFolder } from '../../platform/files.ts'
 import type { Home } from '../../ports/home.ts'
 import type { Context } from '../compose.ts'
@@ -15,20 +15,20 @@ export interface Issuer {
 /**
  * Takes the issuer's role of an owner's home (rule 12).
  *
- * @throws {NfltrError} `not_owner` where the mesh key is not here, `key_held` while another process plays it
+ * @throws {NfltrError} `not_owner` where this home may not issue, `key_held` while another process plays it
  */
 export async function playIssuer(
   context: Context,
   options: { readonly home: Home; readonly listen?: readonly string[] },
 ): Promise<Issuer> {
   const { home } = options
-  const meshKey = await loadMeshKey(home)
+  const signer = await loadIssuerKey(home)
   const lock = await home.issuer.lock()
   try {
     const process = await openMeshProcess(context, {
       ...options,
       kind: 'issuer',
-      issuer: { book: home.issuer, meshKey },
+      issuer: { book: home.issuer, signer },
     })
     return {
       process,
@@ -52,7 +52,7 @@ export async function keepIssuer(
   options: { readonly home: Home },
 ): Promise<{ close(): Promise<void> }> {
   const { home } = options
-  if ((await home.keys.load('mesh')) === undefined) return { close: async () => undefined }
+  if ((await findIssuerKey(home)) === undefined) return { close: async () => undefined }
   let issuer: Issuer | undefined
   let isClosed = false
   let attempt = Promise.resolve()
@@ -80,12 +80,4 @@ export async function keepIssuer(
       await issuer?.close()
     },
   }
-}
-
-async function loadMeshKey(home: Home): Promise<PrivateKey> {
-  const bytes = await home.keys.load('mesh')
-  if (bytes !== undefined) return keyFromBytes(bytes)
-  throw new NfltrError('not_owner', 'The key of the mesh is not on this machine.', {
-    hint: 'Run it on the machine that ran `nfltr mesh create`.',
-  })
 }

@@ -15,12 +15,10 @@ import { invite } from './invitation.ts'
 import { playIssuer } from './issuer.ts'
 import { givenInvite, machineNameOfHost, noInvite, redeem } from './join-mesh.ts'
 import { processLifetime } from './lifetime.ts'
-import { addresses, openMeshProcess, settingsOfHome } from './mesh-process.ts'
+import { lookAround } from './look-around.ts'
+import { addresses, settingsOfHome } from './mesh-process.ts'
 
 type Document = Readonly<Record<string, unknown>>
-
-/** How long `mesh members` listens for members before it says what it knows, in milliseconds. */
-const lookAroundMs = 1_500
 
 /** What the mesh commands do; loaded when one of them runs. */
 export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
@@ -76,46 +74,12 @@ async function show(home: Home): Promise<Document> {
   }
 }
 
-/** Says hello to every member that can be reached, so that `online` is a fact and not a memory. */
 async function members(context: Context, home: Home): Promise<{ members: Document[] }> {
-  const around = await openMeshProcess(context, { home, kind: 'cli' })
-  try {
-    const { mesh, machine } = around
-    const wanted = new Set(mesh.members().map((member) => member.machinePeerId))
-    wanted.delete(machine.peerId)
-    for (const peerId of wanted) mesh.want(peerId)
-    await everyoneOr(
-      lookAroundMs,
-      (heard) => mesh.watch({ up: (peer) => heard(peer.machinePeerId), down: () => undefined }),
-      wanted,
-    )
-    const online = new Set(mesh.connected().map((peer) => peer.machinePeerId))
-    if ((await home.running.list()).length > 0) online.add(machine.peerId)
-    return { members: await memberDocuments(home, { meshId: machine.meshId, online }) }
-  } finally {
-    await around.close()
-  }
-}
-
-/** Waits until all of a set were heard of, or for so long. */
-async function everyoneOr(
-  atMostMs: number,
-  listen: (heard: (peerId: string) => void) => () => void,
-  wanted: ReadonlySet<string>,
-): Promise<void> {
-  const missing = new Set(wanted)
-  if (missing.size === 0) return
-  let timer: NodeJS.Timeout | undefined
-  let stop = (): void => undefined
-  await new Promise<void>((resolve) => {
-    timer = setTimeout(resolve, atMostMs)
-    stop = listen((peerId) => {
-      missing.delete(peerId)
-      if (missing.size === 0) resolve()
-    })
-  })
-  clearTimeout(timer)
-  stop()
+  const { onlinePeerIds } = await lookAround(context, home)
+  const machine = await loadMachine(home)
+  const online = new Set(onlinePeerIds)
+  if ((await home.running.list()).length > 0) online.add(machine.peerId)
+  return { members: await memberDocuments(home, { meshId: machine.meshId, online }) }
 }
 
 async function memberDocuments(

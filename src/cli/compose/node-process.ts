@@ -9,20 +9,18 @@ import { ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
 import { makeReceipt } from '../../identity/receipts.ts'
 import { createKeepers } from '../../keeper/client.ts'
 import { createMesh, type MeshHost } from '../../mesh/peers.ts'
-import { createClaudeDriver } from '../../node/drivers/claude/driver.ts'
-import type { Credential } from '../../node/drivers/claude/environment.ts'
 import { openNode } from '../../node/node.ts'
 import { agentFolders, type OfferedFolder } from '../../platform/agent-folders.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { bootId } from '../../platform/process-table.ts'
-import { systemPrograms } from '../../platform/programs.ts'
 import { systemRandom } from '../../platform/random.ts'
-import type { CredentialKind, Home } from '../../ports/home.ts'
+import type { Home } from '../../ports/home.ts'
 import { Engine } from '../../runtime/engine.ts'
 import { openHome } from '../../store/home/home.ts'
 import { openLevelStore } from '../../store/level-store.ts'
 import type { NodeEvent, NodeJoinOptions } from '../commands/node.ts'
 import type { Context } from '../compose.ts'
+import { agentProgram, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
 import { keepIssuer } from './issuer.ts'
 import { givenInvite, noInvite, redeem } from './join-mesh.ts'
@@ -77,14 +75,7 @@ export async function serveNode(
       random: systemRandom(),
       peers: mesh,
       keepers: createKeepers({ attemptsDir: join(home.paths.node, 'attempts'), runDir: home.paths.run, clock }),
-      driver: createClaudeDriver({
-        programs: systemPrograms(),
-        program: settings.program,
-        own: definedOf(context.env),
-        passEnv: options.passEnv ?? [],
-        isRoot: process.getuid?.() === 0,
-        credential: () => credentialOf(context, home),
-      }),
+      driver: agentProgram(context, { home, program: settings.program, passEnv: options.passEnv ?? [] }),
       workspaces: agentFolders({ agentsDir: join(home.paths.node, 'agents'), offers: settings.offers }),
       signReceipt: (body) => makeReceipt(key, body),
       bootId: bootId(),
@@ -227,31 +218,6 @@ async function offeredFolder([name, value]: readonly [string, string]): Promise<
 
 function tooLong(argument: string, maxBytes: number): NfltrError {
   return new NfltrError('invalid_argument', `${argument} is longer than ${maxBytes} bytes.`, { details: { argument } })
-}
-
-const credentialVariables: readonly (readonly [CredentialKind, string])[] = [
-  ['api_key', 'ANTHROPIC_API_KEY'],
-  ['auth_token', 'ANTHROPIC_AUTH_TOKEN'],
-  ['oauth_token', 'CLAUDE_CODE_OAUTH_TOKEN'],
-]
-
-/** The one kept with `config add-credential`, else the one of this process's environment; its address goes with it. */
-async function credentialOf(context: Context, home: Home): Promise<Credential | undefined> {
-  const baseUrl = context.env['ANTHROPIC_BASE_URL']
-  const address = baseUrl === undefined || baseUrl === '' ? {} : { baseUrl }
-  const kept = await home.credentials.load()
-  if (kept !== undefined) return { ...kept, ...address }
-  for (const [kind, name] of credentialVariables) {
-    const secret = context.env[name]
-    if (secret !== undefined && secret !== '') return { kind, secret, ...address }
-  }
-  return undefined
-}
-
-function definedOf(env: Context['env']): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  )
 }
 
 /** The program refuses to skip permissions for root outside a sandbox; it then gets a list of tools instead. */

@@ -1,0 +1,155 @@
+import { access, constants } from 'node:fs/promises'
+import { delimiter, join } from 'node:path'
+import { NfltrError } from '../../core/errors.ts'
+import { clockToleranceMs, isWithin } from '../../core/membership.ts'
+import { loadMachine } from '../../identity/mesh-setup.ts'
+import { freeBytes } from '../../platform/disk.ts'
+import { ensurePrivateFolder } from '../../platform/files.ts'
+import type { AgentDriver } from '../../ports/agent-driver.ts'
+import type { Home } from '../../ports/home.ts'
+import { openHome } from '../../store/home/home.ts'
+import type { Check } from '../commands/doctor.ts'
+import type { Context } from '../compose.ts'
+import { agentProgram, credentialOf } from './agent-program.ts'
+import { shakeHands } from './handshake.ts'
+import { instant } from './instant.ts'
+import { lookAround } from './look-around.ts'
+import { settingsOfHome } from './mesh-process.ts'
+
+/** Below this a node takes no new work, in bytes. */
+const diskNeededBytes = 64 * 1024 * 1024
+
+/** Everything a spawn on this machine needs, looked at in the order in which a person would mend it. */
+export async function examine(
+  context: Context,
+  options: { readonly home?: string; readonly claude?: string },
+): Promise<readonly Check[]> {
+  const home = openHome({ ...options, env: context.env })
+  const settings = await settingsOfHome(context, home)
+  const driver = agentProgram(context, {
+    home,
+    program: options.claude ?? settings['node.claude'] ?? 'claude',
+    passEnv: [],
+  })
+  return [
+    await disk(home),
+    await clock(home),
+    await program(driver),
+    await credential(context, home),
+    await handshake(context, home, driver),
+    await mesh(home),
+    await links(context, home),
+    await onPath(context),
+  ]
+}
+
+async function onPath(context: Context): Promise<Check> {
+  for (const folder of (context.env['PATH'] ?? '').split(delimiter)) {
+    const file = join(folder, 'nfltr')
+    if (await isProgram(file)) return { name: 'path', ok: true, message: `nfltr is ${file}` }
+  }
+  return {
+    name: 'path',
+    ok: false,
+    message: 'nfltr is not on PATH',
+    fix: 'add the folder of nfltr to PATH; scripts/install.sh prints the line',
+  }
+}
+
+async function isProgram(file: string): Promise<boolean> {
+  return access(file, constants.X_OK).then(
+    () => true,
+    () => false,
+  )
+}
+
+async function disk(home: Home): Promise<Check> {
+  await ensurePrivateFolder(home.paths.node)
+  const free = await freeBytes(home.paths.node)
+  const message = `${Math.floor(free / 1024 / 1024)} MiB free below ${home.paths.node}`
+  if (free >= diskNeededBytes) return { name: 'disk', ok: true, message }
+  return { name: 'disk', ok: false, message, fix: 'free at least 64 MiB there' }
+}
+
+/** A clock behind what was signed already would refuse members that are valid. */
+async function clock(home: Home): Promise<Check> {
+  const now = Date.now()
+  const seenMs = await home.mesh.seenTimeMs()
+  if (now >= seenMs - clockToleranceMs) return { name: 'clock', ok: true, message: instant(now) }
+  return {
+    name: 'clock',
+    ok: false,
+    message: `${instant(now)} is before ${instant(seenMs)}, when a membership of this mesh was signed`,
+    fix: 'set the clock of this machine',
+  }
+}
+
+async function program(driver: AgentDriver): Promise<Check> {
+  const probe = await driver.probe({ signal: AbortSignal.timeout(60_000) })
+  if (probe.type === 'present') return { name: 'claude', ok: true, message: `${probe.program} ${probe.version}` }
+  const fix = probe.reason === 'claude_too_old' ? 'update Claude Code' : 'install Claude Code, or name it with --claude'
+  return { name: 'claude', ok: false, message: probe.message, fix }
+}
+
+async function credential(context: Context, home: Home): Promise<Check> {
+  const found = await credentialOf(context, home)
+  if (found !== undefined) return { name: 'credential', ok: true, message: found.kind }
+  return {
+    name: 'credential',
+    ok: false,
+    message: 'agents here would have no credential; a login of Claude Code itself is not used',
+    fix: 'run `claude setup-token`, then `nfltr config add-credential --kind oauth-token`; or set ANTHROPIC_API_KEY for the node',
+  }
+}
+
+async function handshake(context: Context, home: Home, driver: AgentDriver): Promise<Check> {
+  try {
+    const said = await shakeHands(driver, home)
+    if (said.foreignSettings.length === 0)
+      return { name: 'handshake', ok: true, message: `answered in ${said.tookMs} ms, no settings of others` }
+    return {
+      name: 'handshake',
+      ok: false,
+      message: `Claude Code loaded settings it should not: ${said.foreignSettings.join(', ')}`,
+      fix: `report this with the version of Claude Code and of nfltr (${context.version})`,
+    }
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : String(thrown)
+    const fix =
+      thrown instanceof NfltrError && thrown.hint !== undefined ? thrown.hint : 'mend what is named above first'
+    return { name: 'handshake', ok: false, message, fix }
+  }
+}
+
+async function mesh(home: Home): Promise<Check> {
+  try {
+    const { membership } = await loadMachine(home)
+    const until = instant(membership.expiresAtMs)
+    const message = `${membership.name}, roles ${membership.roles.join(', ')}, until ${until}`
+    if (isWithin(membership, Date.now())) return { name: 'mesh', ok: true, message }
+    return { name: 'mesh', ok: false, message: `the membership ended ${until}`, fix: 'join again with a new invite' }
+  } catch (thrown) {
+    if (!(thrown instanceof NfltrError)) throw thrown
+    return {
+      name: 'mesh',
+      ok: false,
+      message: thrown.message,
+      ...(thrown.hint === undefined ? {} : { fix: thrown.hint }),
+    }
+  }
+}
+
+async function links(context: Context, home: Home): Promise<Check> {
+  if ((await home.mesh.loadMembership()) === undefined) {
+    return { name: 'links', ok: true, message: 'no mesh, so nobody to reach' }
+  }
+  const { others, online } = await lookAround(context, home)
+  const message = `${online.length} of ${others.length} other members answered${online.length === 0 ? '' : `: ${online.join(', ')}`}`
+  if (others.length === 0 || online.length > 0) return { name: 'links', ok: true, message }
+  return {
+    name: 'links',
+    ok: false,
+    message,
+    fix: 'start a node or hub on another machine, or check the network and the firewall between them',
+  }
+}
