@@ -13,7 +13,6 @@ const schemas = {
   name: z.string().refine(isMachineName, 'expected 1 to 63 of a-z, 0-9 and -'),
   listen: multiaddrs,
   peers: multiaddrs,
-  'log.level': z.enum(['debug', 'info', 'warn', 'error', 'silent']),
   'node.max_agents': z.int().min(1).max(limits.maxAgentsMax),
   'node.description': z.string().max(limits.descriptionMaxBytes),
   'node.claude': z.string().startsWith('/', 'expected an absolute path'),

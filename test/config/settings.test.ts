@@ -16,14 +16,14 @@ describe('settings', () => {
     const given = {
       flags: { name: 'by-flag' },
       env: { NFLTR_NAME: 'by-env', NFLTR_NODE_MAX_AGENTS: '3', NFLTR_LISTEN: '/ip4/0.0.0.0/tcp/1, /ip6/::/tcp/1' },
-      fileText: '{"schema":1,"name":"by-file","node.max_agents":2,"log.level":"debug"}',
+      fileText: '{"schema":1,"name":"by-file","node.max_agents":2,"node.description":"d"}',
     }
 
     expect(resolveSettings(given)).toEqual([
       { key: 'name', value: 'by-flag', source: 'flag', from: 'command line' },
       { key: 'listen', value: ['/ip4/0.0.0.0/tcp/1', '/ip6/::/tcp/1'], source: 'environment', from: 'NFLTR_LISTEN' },
-      { key: 'log.level', value: 'debug', source: 'file', from: 'config.json' },
       { key: 'node.max_agents', value: 3, source: 'environment', from: 'NFLTR_NODE_MAX_AGENTS' },
+      { key: 'node.description', value: 'd', source: 'file', from: 'config.json' },
     ])
     expect(settingsOf(resolveSettings(given))).toMatchObject({ name: 'by-flag', 'node.max_agents': 3 })
   })
