@@ -48,12 +48,13 @@ describe('a node that allows all tools', () => {
     expect(entries(reply)[0]).toMatchObject({ outcome: 'completed', text: 'Used.' })
     expect(await readFile(String(first), 'utf8')).toBe('x\n')
     expect(await readFile(String(second), 'utf8')).toBe('y')
-    // To root the program refuses the flag, and gets the list of its tools instead.
-    const flag = process.getuid?.() === 0 ? '--allowedTools Bash Edit' : '--dangerously-skip-permissions'
+    // To root the program refuses the flag: it gets the list of its tools instead, and the machine says so.
+    const isRoot = process.getuid?.() === 0
+    const flag = isRoot ? '--allowedTools Bash Edit' : '--dangerously-skip-permissions'
     expect(JSON.stringify(mesh.agentRequests('use everything').at(-1)?.body)).toContain(flag)
-    expect(nodes).toContainEqual(
-      expect.objectContaining({ name: 'vm1', allows: { all_tools: true, monitors: false, repos: [] } }),
-    )
+    expect((nodes as object[]).find((node) => 'name' in node && node.name === 'vm1')).toMatchObject({
+      allows: { all_tools: isRoot ? 'listed' : true },
+    })
   })
 
   test('still gives a folder neither its key nor anything to run', async () => {
