@@ -42,9 +42,8 @@ export function createKeepers(options: KeepersOptions): Keepers {
 
   async function launch(wanted: KeeperLaunch): Promise<Keeper> {
     const folder = attemptFolder(attemptsDir, wanted.attemptId)
+    const socketPath = await newSocketPath(runDir)
     await claim(attemptsDir, folder)
-    const sockets = await shortRunDir(runDir)
-    const socketPath = await socketPathIn(sockets, `k-${randomBytes(6).toString('hex')}.sock`)
     try {
       await startKeeper({ ...wanted, folder, socketPath })
     } catch (error) {
@@ -80,7 +79,9 @@ export function createKeepers(options: KeepersOptions): Keepers {
     await launching.get(attemptId)?.catch(() => undefined)
     if (await exists(folder)) await declareVoid(folder)
     const survey = await surveyAtRest(folder)
-    if (survey.type === 'written' && isLive(survey)) return stopLive(await adopt(attemptId))
+    const proofOfKeeper =
+      survey.type === 'written' && isLive(survey) ? await stopLive(await adopt(attemptId)) : undefined
+    if (proofOfKeeper !== undefined) return proofOfKeeper
     const tree = treeOf(attemptId, survey)
     const proof = await endTree(tree, { graceMs: limits.killGraceMs, clock })
     if (survey.type === 'written') await removeSocket(survey.header)
@@ -112,6 +113,15 @@ export function createKeepers(options: KeepersOptions): Keepers {
     adopt,
     sweep,
     remove,
+  }
+}
+
+async function newSocketPath(runDir: string): Promise<string> {
+  const name = `k-${randomBytes(6).toString('hex')}.sock`
+  try {
+    return await socketPathIn(await shortRunDir(runDir), name)
+  } catch (error) {
+    throw diskFullOr(error, runDir)
   }
 }
 
@@ -152,12 +162,27 @@ function stateOf(attemptId: string, survey: Survey): FoundAttempt {
   return { attemptId, state: mayHaveLaunched ? 'gone' : 'never_launched', ...damage }
 }
 
-async function stopLive(keeper: AdoptedKeeper): Promise<ExitProof> {
+/** Has a living keeper end its tree. `undefined` where the keeper was gone before it told the end. */
+async function stopLive(keeper: AdoptedKeeper): Promise<ExitProof | undefined> {
   await using held = keeper
-  const records = held.records({ fromOffset: 0, signal: AbortSignal.any([]) })
-  await held.stop({ graceMs: limits.killGraceMs })
-  for await (const record of records) if (record.type === 'exit') return record.proof
-  throw new NfltrError('keeper_gone', `The keeper of ${held.attemptId} was gone before it told the end.`)
+  try {
+    await held.stop({ graceMs: limits.killGraceMs })
+  } catch (error) {
+    // It may have ended by itself meanwhile, in good order: its records tell.
+    if (!isKeeperGone(error)) throw error
+  }
+  try {
+    for await (const record of held.records({ fromOffset: 0, signal: AbortSignal.any([]) })) {
+      if (record.type === 'exit') return record.proof
+    }
+  } catch (error) {
+    if (!isKeeperGone(error)) throw error
+  }
+  return undefined
+}
+
+function isKeeperGone(error: unknown): boolean {
+  return error instanceof NfltrError && error.code === 'keeper_gone'
 }
 
 /** What the journal names as the attempt's, where it was written since this machine started. */

@@ -49,16 +49,21 @@ export function watchOutput(command: Command, journal: JournalWriter, onLine: (l
   const closed = [stdout, stderr].map(isClosed)
 
   async function drained(clock: Clock): Promise<void> {
-    let seenBefore = -1
     const giveUpWhenQuiet = (): void => {
-      if (!isUnderPressure && chunksSeen === seenBefore) {
-        stdout.destroy()
-        stderr.destroy()
-        return
-      }
-      seenBefore = chunksSeen
-      timer = clock.after(drainQuietMs, giveUpWhenQuiet)
+      const seenBefore = chunksSeen
+      // Timers run before the loop reads: after a time in which this process did not run, what is there to be read comes
+      // only now. Silence counts if a look into the pipes brought nothing.
+      setImmediate(() => {
+        if (!isUnderPressure && chunksSeen === seenBefore && seenBefore === seenAtLastLook) {
+          stdout.destroy()
+          stderr.destroy()
+          return
+        }
+        seenAtLastLook = chunksSeen
+        timer = clock.after(drainQuietMs, giveUpWhenQuiet)
+      })
     }
+    let seenAtLastLook = -1
     let timer = clock.after(drainQuietMs, giveUpWhenQuiet)
     await Promise.all(closed)
     timer.cancel()

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bootId, isAlive } from '../../src/platform/process-table.ts'
-import { codeOf, hear, isLine, type KeeperHome, keeperHome, lines, only, shell, text, the } from './support.ts'
+import { a1, codeOf, hear, isLine, type KeeperHome, keeperHome, lines, only, shell, text, the } from './support.ts'
 
 let home: KeeperHome
 beforeEach(async () => {
@@ -23,7 +23,7 @@ describe('keeper', () => {
     expect(lines(heard)).toEqual(['out'])
     expect(only(heard, 'stderr').map((record) => Buffer.from(record.chunk).toString())).toEqual(['err\n'])
     expect(heard.records.at(-1)).toMatchObject({ type: 'exit', code: 3 })
-    expect(await home.keepers.find()).toEqual([{ attemptId: 'a1', state: 'ended' }])
+    expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'ended' }])
   })
 
   test('gives the command its environment, its mark and the mask of the user, and nothing else', async () => {
@@ -35,7 +35,7 @@ describe('keeper', () => {
     const [mask, ...variables] = lines(heard)
     expect(mask).toBe(process.umask().toString(8).padStart(4, '0'))
     expect(variables.filter((line) => !/^(PWD|_|SHLVL|OLDPWD)=/.test(line)).sort()).toEqual(
-      ['A=1', 'NFLTR_ATTEMPT=a1', 'PATH=/usr/bin:/bin', 'SECRET=s3cret'].sort(),
+      ['A=1', `NFLTR_ATTEMPT=${a1}`, 'PATH=/usr/bin:/bin', 'SECRET=s3cret'].sort(),
     )
     expect(the(heard, 'header').envNames).toEqual(['A', 'PATH', 'SECRET'])
   })
@@ -46,15 +46,15 @@ describe('keeper', () => {
     const keeperPid = the(heard, 'header').keeperPid
 
     const files = await Promise.all(
-      ['journal', 'keeper.log'].map((name) => readFile(join(home.attemptsDir, 'a1', name), 'latin1')),
+      ['journal', 'keeper.log'].map((name) => readFile(join(home.attemptsDir, a1, name), 'latin1')),
     )
     const own = await Promise.all(
       ['cmdline', 'environ'].map((name) => readFile(`/proc/${keeperPid}/${name}`, 'latin1')),
     )
 
     for (const found of [...files, ...own]) expect(found).not.toContain('sk-not-to-be-found')
-    expect((await stat(join(home.attemptsDir, 'a1', 'journal'))).mode & 0o777).toBe(0o600)
-    expect((await stat(join(home.attemptsDir, 'a1'))).mode & 0o777).toBe(0o700)
+    expect((await stat(join(home.attemptsDir, a1, 'journal'))).mode & 0o777).toBe(0o600)
+    expect((await stat(join(home.attemptsDir, a1))).mode & 0o777).toBe(0o700)
   })
 
   test('writes a message once, whatever is repeated, and notes it before the command has it', async () => {
@@ -207,7 +207,7 @@ describe('keeper', () => {
     const { cgroup } = the(heard, 'launching')
     if (cgroup !== undefined)
       expect(await stat(cgroup).catch((error: NodeJS.ErrnoException) => error.code)).toBe('ENOENT')
-    await home.keepers.sweep('a1')
+    await home.keepers.sweep(a1)
     expect(isAlive({ pid: the(heard, 'launched').pid, start: the(heard, 'launched').start, bootId: bootId() })).toBe(
       false,
     )

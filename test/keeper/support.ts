@@ -1,10 +1,14 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import process from 'node:process'
 import { NfltrError } from '../../src/core/errors.ts'
 import type { JournalRecord } from '../../src/core/journal.ts'
+import { keeperName } from '../../src/keeper/adopted-keeper.ts'
+import { readHeader } from '../../src/keeper/attempt-folder.ts'
 import { createKeepers } from '../../src/keeper/client.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import { isAlive } from '../../src/platform/process-table.ts'
 import type { Keeper, KeeperLaunch, Keepers } from '../../src/ports/keepers.ts'
 
 /** A home of its own with keepers in it; disposing it ends whatever still runs there. */
@@ -26,20 +30,32 @@ export async function keeperHome(
     attemptsDir,
     keepers,
     async [Symbol.asyncDispose]() {
-      for (const { attemptId } of await keepers.find()) await keepers.sweep(attemptId)
+      for (const { attemptId } of await keepers.find()) {
+        await keepers.sweep(attemptId)
+        await keeperEnded(join(attemptsDir, attemptId))
+      }
       await rm(base, { recursive: true, force: true })
     },
   }
+}
+
+/** A keeper exits right after its last record; until then it holds its files open, and their room on the disk. */
+async function keeperEnded(folder: string): Promise<void> {
+  const header = await readHeader(folder)
+  while (header !== undefined && isAlive(keeperName(header))) await new Promise(setImmediate)
 }
 
 export function keepersAt(home: string): Keepers {
   return createKeepers({ attemptsDir: join(home, 'node', 'attempts'), runDir: join(home, 'run'), clock: systemClock() })
 }
 
+/** The attempt of a test. Sweeps look through the whole machine, so it is this process's alone. */
+export const a1: string = `a1-${process.pid}`
+
 /** A launch of a shell script with nothing else in its environment but a search path. */
 export function shell(script: string, more: Partial<KeeperLaunch> = {}): KeeperLaunch {
   return {
-    attemptId: 'a1',
+    attemptId: a1,
     program: '/bin/sh',
     args: ['-c', script],
     cwd: tmpdir(),

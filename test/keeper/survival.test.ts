@@ -7,7 +7,7 @@ import process from 'node:process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { encodeFrame, frameReader, tokenProof } from '../../src/keeper/frames.ts'
 import { bootId, isAlive, processesWithMark } from '../../src/platform/process-table.ts'
-import { codeOf, hear, isLine, type KeeperHome, keeperHome, keepersAt, lines, shell, text, the } from './support.ts'
+import { a1, codeOf, hear, isLine, type KeeperHome, keeperHome, keepersAt, lines, shell, text, the } from './support.ts'
 
 let home: KeeperHome
 beforeEach(async () => {
@@ -15,10 +15,10 @@ beforeEach(async () => {
 })
 afterEach(() => home[Symbol.asyncDispose]())
 
-const journal = (attemptId = 'a1'): string => join(home.attemptsDir, attemptId, 'journal')
+const journal = (attemptId = a1): string => join(home.attemptsDir, attemptId, 'journal')
 
 /** Tells the keeper's own death by the end of its records, which is the event there is. */
-async function killKeeper(attemptId = 'a1'): Promise<Awaited<ReturnType<typeof hear>>> {
+async function killKeeper(attemptId = a1): Promise<Awaited<ReturnType<typeof hear>>> {
   await using keeper = await home.keepers.adopt(attemptId)
   const { keeperPid } = the(await hear(keeper, { until: (record) => record.type === 'launched' }), 'header')
   process.kill(keeperPid, 'SIGKILL')
@@ -32,13 +32,13 @@ describe('a keeper killed with -9', () => {
 
     const heard = await killKeeper()
     const found = await home.keepers.find()
-    const proof = await home.keepers.sweep('a1')
+    const proof = await home.keepers.sweep(a1)
 
     expect(heard.error?.code).toBe('keeper_gone')
     expect(lines(heard)).toEqual(['up'])
-    expect(found).toEqual([{ attemptId: 'a1', state: 'gone' }])
+    expect(found).toEqual([{ attemptId: a1, state: 'gone' }])
     expect(['cgroup_empty', 'scan_clean']).toContain(proof)
-    expect(processesWithMark('a1')).toEqual([])
+    expect(processesWithMark(a1)).toEqual([])
     const { pid, start } = the(heard, 'launched')
     expect(isAlive({ pid, start, bootId: bootId() })).toBe(false)
     expect(await stat(the(heard, 'header').socketPath).catch((error: NodeJS.ErrnoException) => error.code)).toBe(
@@ -51,25 +51,25 @@ describe('a keeper killed with -9', () => {
     await using keeper = await home.keepers.launch(shell('read x'))
     const heard = await hear(keeper, { until: (record) => record.type === 'header' })
     await killKeeper()
-    await home.keepers.sweep('a1')
+    await home.keepers.sweep(a1)
     await truncate(journal(), the(heard, 'header').nextOffset)
 
-    expect(await home.keepers.find()).toEqual([{ attemptId: 'a1', state: 'never_launched' }])
+    expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'never_launched' }])
   })
 
   test('that left a damaged journal is found with the offset up to which it is sound', async () => {
     await using keeper = await home.keepers.launch(shell('echo one; echo two; read x'))
     const heard = await hear(keeper, { until: isLine('two') })
     await killKeeper()
-    await home.keepers.sweep('a1')
+    await home.keepers.sweep(a1)
     const launched = the(heard, 'launched')
     const bytes = await readFile(journal())
     bytes[launched.nextOffset - 3] = (bytes[launched.nextOffset - 3] ?? 0) ^ 1
     await writeFile(journal(), bytes)
 
     const damagedAtOffset = the(heard, 'launching').nextOffset
-    expect(await home.keepers.find()).toEqual([{ attemptId: 'a1', state: 'gone', damagedAtOffset }])
-    await using adopted = await home.keepers.adopt('a1')
+    expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'gone', damagedAtOffset }])
+    await using adopted = await home.keepers.adopt(a1)
     const read = await hear(adopted)
     expect(read.error?.code).toBe('journal_damaged')
     expect(read.error?.details['offset']).toBe(damagedAtOffset)
@@ -88,15 +88,15 @@ describe('a node killed with -9', () => {
       },
     )
     const [said] = await once(starter.stdout, 'data')
-    expect(String(said)).toContain('started a1')
+    expect(String(said)).toContain(`started ${a1}`)
     starter.kill('SIGKILL')
     await once(starter, 'exit')
 
-    expect(await home.keepers.find()).toEqual([{ attemptId: 'a1', state: 'live' }])
-    await using keeper = await home.keepers.adopt('a1')
+    expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'live' }])
+    await using keeper = await home.keepers.adopt(a1)
     await keeper.write({ messageId: 'm1', bytes: text('one\n') })
     const first = await hear(keeper, { until: isLine('after one') })
-    await using again = await keepersAt(home.path).adopt('a1')
+    await using again = await keepersAt(home.path).adopt(a1)
     await again.write({ messageId: 'm1', bytes: text('one\n') })
     await again.write({ messageId: 'm2', bytes: text('two\n') })
     const rest = await hear(again, { fromOffset: first.records.at(-1)?.nextOffset ?? 0 })
@@ -107,11 +107,11 @@ describe('a node killed with -9', () => {
   })
 
   test('between the claim and the keeper leaves an attempt that nothing can launch any more', async () => {
-    await mkdir(join(home.attemptsDir, 'a1'), { recursive: true, mode: 0o700 })
+    await mkdir(join(home.attemptsDir, a1), { recursive: true, mode: 0o700 })
 
-    expect(await home.keepers.find()).toEqual([{ attemptId: 'a1', state: 'never_launched' }])
+    expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'never_launched' }])
     expect(await codeOf(home.keepers.launch(shell('echo ran')))).toBe('already_exists')
-    await using keeper = await home.keepers.adopt('a1')
+    await using keeper = await home.keepers.adopt(a1)
     expect((await hear(keeper)).error?.code).toBe('keeper_gone')
     expect(await readFile(journal(), 'utf8')).toBe('void\n')
   })
@@ -161,7 +161,7 @@ describe('the socket of a keeper', () => {
     const header = the(await hear(keeper, { until: (record) => record.type === 'header' }), 'header')
     await rm(header.socketPath)
 
-    await using adopted = await home.keepers.adopt('a1')
+    await using adopted = await home.keepers.adopt(a1)
     await adopted.write({ messageId: 'm', bytes: text('in\n') })
 
     expect(lines(await hear(adopted))).toEqual(['got in'])
@@ -171,7 +171,7 @@ describe('the socket of a keeper', () => {
     await using keeper = await home.keepers.launch(shell('read x'))
     await import('node:fs/promises').then((fs) => fs.chmod(join(home.path, 'run'), 0o777))
 
-    await using adopted = await home.keepers.adopt('a1')
+    await using adopted = await home.keepers.adopt(a1)
     const code = await codeOf(adopted.write({ messageId: 'm', bytes: text('x\n') }))
     await import('node:fs/promises').then((fs) => fs.chmod(join(home.path, 'run'), 0o700))
 
@@ -185,34 +185,34 @@ describe('the end of a command', () => {
     const script = 'setsid sh -c "echo child; exec sleep 1000" & env -i setsid /bin/sleep 1000 & read x; exit 0'
     await using keeper = await home.keepers.launch(shell(script))
     await hear(keeper, { until: isLine('child') })
-    const left = processesWithMark('a1').length
+    const left = processesWithMark(a1).length
 
     await keeper.write({ messageId: 'm', bytes: text('go\n') })
     const exit = the(await hear(keeper), 'exit')
 
     expect(left).toBeGreaterThanOrEqual(2)
     expect(exit.code).toBe(0)
-    expect(processesWithMark('a1')).toEqual([])
+    expect(processesWithMark(a1)).toEqual([])
   })
 
   test('a stop and a sweep of a living keeper give the proof of its own record', async () => {
     await using keeper = await home.keepers.launch(shell('echo up; sleep 1000'))
     await hear(keeper, { until: isLine('up') })
 
-    const proof = await home.keepers.sweep('a1')
+    const proof = await home.keepers.sweep(a1)
 
     expect(the(await hear(keeper), 'exit').proof).toBe(proof)
   })
 
   test('lets the attempt be removed, and a running one not', async () => {
     await using keeper = await home.keepers.launch(shell('read x'))
-    expect(await codeOf(home.keepers.remove('a1'))).toBe('stopping')
+    expect(await codeOf(home.keepers.remove(a1))).toBe('stopping')
     await keeper.closeInput()
     await hear(keeper)
 
-    await home.keepers.remove('a1')
+    await home.keepers.remove(a1)
 
     expect(await home.keepers.find()).toEqual([])
-    expect(await codeOf(home.keepers.adopt('a1'))).toBe('not_found')
+    expect(await codeOf(home.keepers.adopt(a1))).toBe('not_found')
   })
 })

@@ -39,32 +39,35 @@ function known(tree: ProcessTree, child: ChildProcess): ProcessTree {
 
 describe('ending a tree', () => {
   test('lets it end by itself first, and takes sessions of its children along', async () => {
-    const child = spawnScript('setsid sleep 1000 & trap "echo bye; exit 5" TERM; echo up; sleep 1000 & wait', 'tree-1')
+    const child = spawnScript(
+      'setsid sleep 1000 & trap "echo bye; exit 5" TERM; echo up; sleep 1000 & wait',
+      `tree-1-${process.pid}`,
+    )
     await saidSomething(child)
     const ended = once(child, 'exit')
 
-    const proof = await endTree(known(processTree('tree-1', { trustsSessions: true }), child), {
+    const proof = await endTree(known(processTree(`tree-1-${process.pid}`, { trustsSessions: true }), child), {
       graceMs: 5_000,
       clock,
     })
 
     expect(proof).toBe('scan_clean')
     expect(await ended).toEqual([5, null])
-    expect(membersOf(processTree('tree-1', { trustsSessions: false }))).toEqual([])
+    expect(membersOf(processTree(`tree-1-${process.pid}`, { trustsSessions: false }))).toEqual([])
   })
 
   test('kills what heeds no SIGTERM', async () => {
-    const child = spawnScript('trap "" TERM; echo up; sleep 1000', 'tree-2')
+    const child = spawnScript('trap "" TERM; echo up; sleep 1000', `tree-2-${process.pid}`)
     await saidSomething(child)
     const ended = once(child, 'exit')
 
-    await endTree(known(processTree('tree-2', { trustsSessions: true }), child), { graceMs: 30, clock })
+    await endTree(known(processTree(`tree-2-${process.pid}`, { trustsSessions: true }), child), { graceMs: 30, clock })
 
     expect(await ended).toEqual([null, 'SIGKILL'])
   })
 
   test('never signals a number that belongs to another process now', async () => {
-    const child = spawnScript('echo up; read x; echo "still here"', 'tree-3')
+    const child = spawnScript('echo up; read x; echo "still here"', `tree-3-${process.pid}`)
     await saidSomething(child)
     const name = nameOf(child.pid ?? 0)
 
@@ -88,14 +91,17 @@ describe('ending a tree', () => {
     const { launched: child, isProof } = launchInside(group, () =>
       spawnScript(
         '(env -i setsid /bin/sh -c "env -i setsid /bin/sleep 1000 &" &) ; sleep 0; echo up; read x',
-        'tree-4',
+        `tree-4-${process.pid}`,
       ),
     )
     await saidSomething(child)
     // The orphan's parents are gone after this, and with them every other trace of it.
     await expect.poll(() => processesInside(group).length).toBe(2)
 
-    const proof = await endTree(processTree('tree-4', { group, trustsSessions: true }), { graceMs: 0, clock })
+    const proof = await endTree(processTree(`tree-4-${process.pid}`, { group, trustsSessions: true }), {
+      graceMs: 0,
+      clock,
+    })
 
     expect(isProof).toBe(true)
     expect(proof).toBe('cgroup_empty')

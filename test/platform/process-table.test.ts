@@ -73,9 +73,9 @@ describe('process table', () => {
 
   test('finds marked processes, and what has lost the mark below them or in a session they lead', async () => {
     const script = 'env -i /bin/sleep 1000 & env -i setsid /bin/sh -c "env -i /bin/sleep 1000 & echo up; wait" & wait'
-    const { pid } = await run(script, { NFLTR_ATTEMPT: 'find-me' })
+    const { pid } = await run(script, { NFLTR_ATTEMPT: `find-me-${process.pid}` })
 
-    const members = processesWithMark('find-me')
+    const members = processesWithMark(`find-me-${process.pid}`)
 
     expect(members.map((entry) => entry.pid)).toContain(pid)
     expect(members.length).toBeGreaterThanOrEqual(4)

@@ -61,7 +61,8 @@ export async function bench(options: Partial<ClaudeOptions> & { readonly program
     launch(request, more = {}) {
       turns += 1
       return {
-        attemptId: `att_${turns}`,
+        // Sweeps look through the whole machine: no two tests may share an attempt.
+        attemptId: `att_${randomBytes(8).toString('hex')}`,
         agentId: 'agent_1',
         taskId: `task_${turns}`,
         turn: turns,
