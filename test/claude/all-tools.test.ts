@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { mkdir, readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -12,7 +13,7 @@ import { eventually, nodeKey, type RealMesh, realMesh } from './real-mesh.ts'
 let mesh: RealMesh
 beforeAll(async () => {
   mesh = await realMesh({ nodeFlags: ['--allow-all-tools'] })
-})
+}, 120_000)
 afterAll(async () => {
   await mesh?.[Symbol.asyncDispose]()
 })
@@ -78,9 +79,15 @@ describe('a node that allows all tools', () => {
   })
 })
 
+/** How many processes `tail` there are whose command line names this agent. */
+function tails(agentId: string): number {
+  const lines = processesOfFolder(agentId).map(({ pid }) => readFileSync(`/proc/${pid}/cmdline`, 'utf8'))
+  return lines.filter((line) => line.startsWith('tail\0') && line.includes(agentId)).length
+}
+
 describe('a stop', () => {
-  // One of them has left the session, the group and the environment that its attempt began with.
-  const tree = `setsid env -i tail -f /dev/null & (setsid tail -f /dev/null &) ; tail -f /dev/null`
+  // Two of them have left the session and the parent that they began with, and one the environment as well.
+  const tree = `setsid env -i tail -f "$PWD/pid" & (setsid tail -f "$PWD/pid" &) ; tail -f "$PWD/pid"`
 
   test.each([
     ['answers', false],
@@ -102,6 +109,7 @@ describe('a stop', () => {
       const path = join(await mesh.workspaceOf(agentId), 'pid')
       return Number(await readFile(path, 'utf8').catch(() => '')) || undefined
     })
+    await eventually('all of it runs', () => (tails(String(agentId)) === 3 ? true : undefined))
     if (isFrozen) process.kill(program, 'SIGSTOP')
     await running.give()
     const stopped = await session.returned('stopped')

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -13,7 +13,7 @@ import { eventually, type RealMesh, realMesh, type Signal } from './real-mesh.ts
 let mesh: RealMesh
 beforeAll(async () => {
   mesh = await realMesh({ nodeFlags: ['--allow-all-tools'] })
-})
+}, 120_000)
 afterAll(async () => {
   await mesh?.[Symbol.asyncDispose]()
 })
@@ -132,6 +132,28 @@ describe('killed in the middle of a turn', () => {
     expect(first['unconfirmed']).toEqual([])
     expect(second).toMatchObject({ results: [], unconfirmed: [] })
     expect(mesh.agentRequests('outlive the hub')).toHaveLength(2)
+  })
+
+  test('a session lets go of its hub, and the next one has the result once', async () => {
+    const go = mesh.signal('session-go')
+    longTurn('outlive the session', go)
+    const session = await hubSession(mesh, [spawnStep('outlive the session'), waitStep('waited')])
+    const agentId = await atWork(session)
+
+    process.kill(session.pid, 'SIGKILL')
+    await session.finished
+    // The session is its user's, and so is what it leaves when it is killed.
+    await rm(join(mesh.hub.env['TMPDIR'] ?? '', 'cc-socks', `${session.pid}.sock`))
+    await go.give()
+    const next = await hubSession(mesh, [anyResults('first'), anyResults('second'), done])
+    const first = await next.returned('first')
+    const second = await next.returned('second')
+    await next.finished
+
+    expect(entries(first)).toHaveLength(1)
+    expect(entries(first)[0]).toMatchObject({ agent_id: agentId, text: 'The answer to outlive the session.' })
+    expect(first['unconfirmed']).toEqual([])
+    expect(second).toMatchObject({ results: [], unconfirmed: [] })
   })
 })
 

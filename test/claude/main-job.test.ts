@@ -15,7 +15,7 @@ import { eventually, nodeKey, type RealMesh, realMesh } from './real-mesh.ts'
 let mesh: RealMesh
 beforeAll(async () => {
   mesh = await realMesh()
-})
+}, 120_000)
 afterAll(async () => {
   await mesh?.[Symbol.asyncDispose]()
 })
