@@ -13,7 +13,7 @@ export interface AgentWorld {
 export type Document = Readonly<Record<string, unknown>>
 
 /** One command's conversation with the hub: its replies count as read once they have left this process. */
-export class HubConversation {
+export class HubConversation implements AsyncDisposable {
   readonly #io: CliIo
   readonly #hub: HubApi
   readonly #session: SessionIdentity
@@ -56,7 +56,14 @@ export class HubConversation {
       callKey: `cli-${randomUUID()}`,
       sessionKey: this.#session.sessionKey,
     })
-    await this.#held.release()
+    await this[Symbol.asyncDispose]()
+  }
+
+  /** Lets the hub go, whatever became of the command: a hold that stays open keeps this process, and others out. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const held = this.#held
+    this.#held = undefined
+    await held?.release()
   }
 }
 

@@ -14,7 +14,7 @@ export function agentWait(world: AgentWorld): Command {
     .addHelpText('after', '\nExit code 1: an awaited agent did not complete. 4: the time ran out.')
     .action(async (ids: string[], _options: unknown, command: Command) => {
       const options = command.optsWithGlobals()
-      const conversation = new HubConversation(world.io, await world.connect(options))
+      await using conversation = new HubConversation(world.io, await world.connect(options))
       await conversation.hold()
       const reply = await collectResults(conversation, {
         ...(ids.length === 0 ? {} : { agent_ids: ids }),
