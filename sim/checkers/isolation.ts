@@ -17,7 +17,7 @@ export function isolation(): Checker {
     atEnd({ hubs, deeds }, fail) {
       for (const hub of hubs) {
         for (const { value } of recordsOn<EntryRecord>(hub.disk, 'hub/entry/')) {
-          const owner = owners.get(value.agentId)
+          const owner = value.kind === 'event' ? undefined : owners.get(value.agentId)
           if (owner !== undefined && owner !== hub.hubId) fail(`${hub.name} has a result of ${owner}`)
         }
       }

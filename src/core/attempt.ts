@@ -19,7 +19,15 @@ export interface Attempt {
   readonly hasLateResult: boolean
   /** Boot of the node's machine when it claimed: another one on the same machine means that it was restarted. */
   readonly bootId?: string
+  /**
+   * Whose store was put back while the attempt was alive: what this hub or its node knows of it may be of an earlier
+   * time (rule 6). Gone once the node says that the attempt is under way.
+   */
+  readonly doubts?: readonly StoreSide[]
 }
+
+/** Of the two stores that a hub and a node have of an attempt. */
+export type StoreSide = 'hub' | 'node'
 
 /** Why an attempt counts as lost. Silence is judged by `lease.ts`; the others are the node's own word. */
 export type LostGround = 'member_gone' | 'keeper_gone' | 'rebooted' | 'silent'
@@ -37,6 +45,10 @@ export type AttemptEvent =
   | { readonly type: 'ended'; readonly epoch: number; readonly result: AttemptResult }
   | { readonly type: 'lost'; readonly ground: LostGround; readonly message: string }
   | { readonly type: 'superseded' }
+  /** A store was put back. */
+  | { readonly type: 'doubted'; readonly side: StoreSide }
+  /** The node's inventory names it, as under way. */
+  | { readonly type: 'listed_open' }
 
 export type AttemptEffect =
   | { readonly type: 'persist' }
@@ -45,6 +57,8 @@ export type AttemptEffect =
       readonly result: AttemptResult
       readonly isLate: boolean
       readonly isSuperseded: boolean
+      /** It may have been accepted, and read, before this hub's store was put back. */
+      readonly isMaybeSeen: boolean
     }
   | { readonly type: 'accept_loss'; readonly ground: LostGround; readonly message: string }
   | {
@@ -84,10 +98,14 @@ export function stepAttempt(state: Attempt, event: AttemptEvent): AttemptStep {
   if ('epoch' in event && event.epoch !== state.epoch) return evidence(state, 'stale_epoch')
   switch (event.type) {
     case 'claimed': {
-      if (state.phase !== 'offered') return ignored(state)
+      if (state.phase !== 'offered') return isAlive(state) ? backOnRecord(state) : ignored(state)
       return save({ ...state, phase: 'claimed', ...(event.bootId === undefined ? {} : { bootId: event.bootId }) }, [])
     }
     case 'declined': {
+      // Its store was put back to before the claim, and it does not take the turn up again: what ran there is not known.
+      if (state.doubts?.includes('node') === true && isAlive(state)) {
+        return stepAttempt(state, { type: 'lost', ground: 'keeper_gone', message: event.message })
+      }
       // A node that claimed has answered already: only an end can follow.
       if (state.phase !== 'offered') return evidence(state, 'already_ended')
       const { reason, message, isPermanent } = event
@@ -106,6 +124,15 @@ export function stepAttempt(state: Attempt, event: AttemptEvent): AttemptStep {
       if (state.isSuperseded || state.phase === 'ended' || state.phase === 'declined') return ignored(state)
       return save({ ...state, isSuperseded: true }, [])
     }
+    case 'doubted': {
+      if (!isAlive(state) || state.doubts?.includes(event.side) === true) return ignored(state)
+      return save({ ...state, doubts: [...(state.doubts ?? []), event.side] }, [])
+    }
+    case 'listed_open': {
+      if (state.doubts === undefined) return ignored(state)
+      const { doubts: _, ...sure } = state
+      return save(sure, [])
+    }
     default:
       return unreachable(event)
   }
@@ -123,8 +150,22 @@ function end(state: Attempt, result: AttemptResult): AttemptStep {
   if (state.phase === 'ended' || state.hasLateResult) return evidence(state, 'already_ended')
   const isLate = state.phase === 'lost' || state.isSuperseded
   return save({ ...state, phase: 'ended', hasLateResult: isLate }, [
-    { type: 'accept_result', result, isLate, isSuperseded: state.isSuperseded },
+    {
+      type: 'accept_result',
+      result,
+      isLate,
+      isSuperseded: state.isSuperseded,
+      isMaybeSeen: state.doubts?.includes('hub') === true,
+    },
   ])
+}
+
+/** A node whose store was put back has the attempt on its record again. */
+function backOnRecord(state: Attempt): AttemptStep {
+  if (state.doubts?.includes('node') !== true) return ignored(state)
+  const { doubts, ...sure } = state
+  const left = doubts.filter((side) => side !== 'node')
+  return save(left.length === 0 ? sure : { ...sure, doubts: left }, [])
 }
 
 function save(state: Attempt, effects: readonly AttemptEffect[]): AttemptStep {

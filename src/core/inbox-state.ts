@@ -13,6 +13,8 @@ export interface OpenEntry {
   readonly kind: EntryKind
   readonly agentId?: string
   readonly state: 'undelivered' | 'given' | 'unconfirmed' | 'named'
+  /** It was undelivered when this hub's store was found put back: it may have been read since. */
+  readonly isMaybeSeen?: boolean
   /** The one reply that carries it. */
   readonly offerId?: string
   /** Set while `named`: the confirmed reply that named it as unconfirmed. */

@@ -47,6 +47,8 @@ export type InboxEvent =
   /** A later request of the session; `offerId` is the reply that it repeats, which it says nothing about. */
   | { readonly type: 'requested'; readonly sessionKey: string; readonly offerId?: string }
   | { readonly type: 'session_ended'; readonly sessionKey: string }
+  /** The store was found put back: what waits may have been read, and numbers up to `above` may have been given. */
+  | { readonly type: 'restored'; readonly above: number }
   /** A session took the hub: every other one is over. */
   | { readonly type: 'session_began'; readonly sessionKey: string }
 
@@ -81,6 +83,15 @@ export function stepInbox(state: Inbox, event: InboxEvent): InboxStep {
     }
     case 'session_ended':
       return endSessions(state, (sessionKey) => sessionKey === event.sessionKey)
+    case 'restored': {
+      const waiting = [...state.entries.values()].filter((entry) => entry.state === 'undelivered')
+      const nextDeliveryId = Math.max(state.nextDeliveryId, event.above + 1)
+      const entries = waiting.map((entry): OpenEntry => ({ ...entry, isMaybeSeen: true }))
+      const next: Inbox = { ...state, nextDeliveryId }
+      if (entries.length > 0) return change(next, { entries })
+      const nothing = { entries: [], settled: [], offers: [], finished: [] }
+      return { state: next, effects: [{ type: 'persist', ...nothing, nextDeliveryId }] }
+    }
     case 'session_began':
       return endSessions(state, (sessionKey) => sessionKey !== event.sessionKey)
     default:

@@ -24,6 +24,7 @@ export const limits = {
   sessionFrameMaxBytes: 64 * 1024,
   creditWindowBytes: 256 * 1024,
   taskEventsPerMessageMax: 64,
+  inventoryPageMax: 500,
   helloMaxBytes: 16 * 1024,
   revocationsMaxBytes: 1024 * 1024,
   rosterMembersMax: 1000,

@@ -38,6 +38,9 @@ export type HubMessage =
   | { readonly type: 'stop'; readonly commandId: string; readonly ref: AttemptRef; readonly reason?: string }
   /** The result is durable in the hub's inbox: the node settles, makes the receipt, and may let go after its retention. */
   | { readonly type: 'collected'; readonly commandId: string; readonly ref: AttemptRef; readonly resultHash: string }
+  /** One of the two stores was put back: the node says again all that it has of the attempt (rule 6). */
+  | { readonly type: 'recall'; readonly commandId: string; readonly ref: AttemptRef }
+  | Quarantined
   /** A frame whose command was superseded before it was sent: keeps its number, says nothing (rule 5). */
   | { readonly type: 'void' }
 
@@ -65,8 +68,37 @@ export type NodeMessage =
   /** The node is here and proves that no keeper of the attempt exists: nothing more will come of it. */
   | { readonly type: 'keeper_gone'; readonly ref: AttemptRef; readonly message: string }
   | { readonly type: 'receipt'; readonly ref: AttemptRef; readonly receipt: StoredReceipt }
+  /**
+   * All that the node knows of this hub's attempts, oldest first, after one of the two stores was lost or put back
+   * (rule 6). `orphans` have a folder and no record: their hub may claim them again, and they run no second time.
+   */
+  | {
+      readonly type: 'inventory'
+      readonly attempts: readonly AttemptSummary[]
+      readonly orphans: readonly string[]
+      readonly isLast: boolean
+    }
+  | Quarantined
   /** The node does not know this kind of message; it was passed over. */
   | { readonly type: 'unsupported'; readonly kind: string; readonly commandId?: string }
+
+/** A message of the receiver was set aside, since it could not be applied (rule 26). Either side says so. */
+export interface Quarantined {
+  readonly type: 'quarantined'
+  readonly no: number
+  readonly kind: string
+  readonly message: string
+}
+
+/** One attempt in an inventory. */
+export interface AttemptSummary {
+  readonly ref: AttemptRef
+  readonly turn: number
+  readonly state: AttemptReport
+  readonly title?: string
+  /** Wall clock. */
+  readonly claimedAtMs: number
+}
 
 export type WorkMessage = HubMessage | NodeMessage
 
@@ -98,6 +130,10 @@ export interface LaneCursor {
   readonly received: number
   /** Rolling hash over all frames applied from the peer, as of `received`: 16 hex digits. */
   readonly hash: string
+  /** Number of the last frame that the peer acknowledged. Absent from a version that did not tell. */
+  readonly acked?: number
+  /** The peer's store that these numbers are about. Absent before the first session, and from such a version. */
+  readonly peer?: { readonly storeId: string; readonly incarnation: number }
 }
 
 /** The first frame of a session, hub to node. */
@@ -124,12 +160,16 @@ export type SessionAccept =
       }[]
       readonly card: NodeCard
       readonly capacity: Capacity
+      /** More attempts exist than the frame holds: what is missing from the inventory proves nothing. */
+      readonly isInventoryCut?: boolean
     }
   | {
       readonly type: 'refused'
       readonly code: 'stale_epoch' | 'stale_session' | 'protocol_violation'
       readonly message: string
       readonly highestEpochSeen: number
+      /** Where the two stores do not fit together: what this side has. */
+      readonly lanes?: readonly LaneCursor[]
     }
 
 export type AttemptReport = 'claimed' | 'running' | 'ended'

@@ -1,5 +1,5 @@
 import { limits } from './limits.ts'
-import type { AttemptRef } from './messages.ts'
+import type { AttemptRef, NodeMessage } from './messages.ts'
 import type { NodeCard } from './model.ts'
 import type { ClaimMessage, Decline, NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
 import { declineKeptMs, type NodeAttemptStep, nothing, persist } from './node-attempt-step.ts'
@@ -78,6 +78,33 @@ function repeatedAnswer(state: NodeAttempt): readonly NodeAttemptEffect[] {
         state.phase === 'collected' ? [claimed, { type: 'send_kept_result' }] : []
       if (state.receipt === undefined) return kept
       return [...kept, { type: 'send', message: { type: 'receipt', ref: state.ref, receipt: state.receipt } }]
+    }
+  }
+}
+
+/** Everything that the hub may have lost of an attempt, in the order in which it was first said. A hub counts each once. */
+export function recalled(state: NodeAttempt): readonly NodeAttemptEffect[] {
+  const send = (message: NodeMessage): NodeAttemptEffect => ({ type: 'send', message })
+  const { ref } = state
+  switch (state.phase) {
+    case 'claimed':
+      return [] // The answer is on its way.
+    case 'declined':
+      return declineAnswer(state)
+    default: {
+      const fates = state.steers.map(({ messageId, state: fate }) =>
+        send({ type: 'message', ref, messageId, state: fate }),
+      )
+      const isOver = state.phase !== 'launching' && state.phase !== 'running'
+      return [
+        send({ type: 'claimed', ref }),
+        ...(state.announcedSessionId === undefined
+          ? []
+          : [send({ type: 'started', ref, sessionId: state.announcedSessionId })]),
+        ...fates,
+        ...(isOver ? [{ type: 'send_kept_result' } as const] : []),
+        ...(state.receipt === undefined ? [] : [send({ type: 'receipt', ref, receipt: state.receipt })]),
+      ]
     }
   }
 }

@@ -6,6 +6,7 @@ export type ClaimMessage = Extract<HubMessage, { type: 'claim' }>
 export type SteerMessage = Extract<HubMessage, { type: 'steer' }>
 export type StopMessage = Extract<HubMessage, { type: 'stop' }>
 export type CollectedMessage = Extract<HubMessage, { type: 'collected' }>
+export type RecallMessage = Extract<HubMessage, { type: 'recall' }>
 
 /**
  * Where an attempt stands on its node.
@@ -124,6 +125,7 @@ export type NodeAttemptEvent =
   | { readonly type: 'steer'; readonly message: SteerMessage; readonly liveAt: number | undefined }
   | { readonly type: 'stop'; readonly message: StopMessage; readonly liveAt: number | undefined; readonly atMs: number }
   | { readonly type: 'collected'; readonly message: CollectedMessage }
+  | { readonly type: 'recall'; readonly message: RecallMessage }
   /** The folders are made and the launch is prepared. */
   | { readonly type: 'prepared'; readonly place: TurnPlace }
   | { readonly type: 'not_prepared'; readonly decline: Decline; readonly atMs: number }

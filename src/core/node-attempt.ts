@@ -1,7 +1,7 @@
 import { unreachable } from './errors.ts'
 import { limits } from './limits.ts'
 import type { AttemptRef } from './messages.ts'
-import { declineAnswer, onClaim } from './node-attempt-claim.ts'
+import { declineAnswer, onClaim, recalled } from './node-attempt-claim.ts'
 import { driveWaiting, onSteer, onStop, onWoke } from './node-attempt-commands.ts'
 import { end, settleMessages } from './node-attempt-end.ts'
 import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
@@ -29,6 +29,8 @@ export function step(state: NodeAttempt | undefined, event: NodeAttemptEvent): N
       return fenced(state, event.message.ref, (raised) => onStop(raised, event))
     case 'collected':
       return fenced(state, event.message.ref, onCollected)
+    case 'recall':
+      return fenced(state, event.message.ref, (raised) => ({ state: raised, effects: recalled(raised) }))
     case 'prepared':
       if (state.phase !== 'claimed') return nothing(state)
       return persist({ ...state, phase: 'launching', place: event.place }, [
@@ -86,7 +88,8 @@ function onUnknown(event: Exclude<NodeAttemptEvent, { type: 'claim' }>): NodeAtt
       effects: [{ type: 'send', message: { type: 'message', ref, messageId, state: 'not_taken' } }],
     }
   }
-  if (event.type === 'stop') return { state: undefined, effects: [{ type: 'prove_absent', ref: event.message.ref }] }
+  if (event.type === 'stop' || event.type === 'recall')
+    return { state: undefined, effects: [{ type: 'prove_absent', ref: event.message.ref }] }
   return nothing(undefined)
 }
 

@@ -61,6 +61,8 @@ export interface LaneLink {
 
 /** The part of the state that survives a restart. */
 export interface LaneRecord {
+  /** This side's store as the numbers are about it. Absent in records of a version that did not keep it. */
+  readonly own?: StoreMark
   readonly peer: StoreMark | undefined
   readonly sent: number
   readonly sentHash: string
@@ -121,10 +123,13 @@ export type LaneEffect =
   | { readonly type: 'fault'; readonly fault: LaneFault }
 
 /**
- * What a correct peer never does. The first five say that one of the two stores was lost or put back (rule 6): the
+ * What a correct peer never does. The first eight say that one of the two stores was lost or put back (rule 6): the
  * numbers of the two sides do not fit together. The rest are breaches of the protocol.
  */
 export type LaneFault =
+  | 'newer_incarnation'
+  | 'older_incarnation'
+  | 'acked_above_received'
   | 'received_above_sent'
   | 'received_below_acked'
   | 'sent_below_received'
@@ -168,7 +173,7 @@ export function newLane(lane: number): LaneState {
   })
 }
 
-export function restoreLane(lane: number, record: LaneRecord): LaneState {
+export function restoreLane(lane: number, { own: _, ...record }: LaneRecord): LaneState {
   return {
     lane,
     ...record,
@@ -188,6 +193,8 @@ export function cursorOf(state: LaneState, own: StoreMark): LaneCursor {
     sent: state.sentDurable,
     received: state.receivedDurable,
     hash: state.receivedDurableHash,
+    acked: state.acked,
+    ...(state.peer === undefined ? {} : { peer: state.peer }),
   }
 }
 

@@ -8,6 +8,7 @@ export interface AcceptedResult {
   readonly result: AttemptResult
   readonly isLate: boolean
   readonly isSuperseded: boolean
+  readonly isMaybeSeen: boolean
   readonly attempt: Attempt
   readonly context: StepContext
 }
@@ -46,6 +47,7 @@ export function acceptResult(agent: Agent, task: Task, accepted: AcceptedResult)
     messages: reported.messages,
     isLate,
     isSuperseded,
+    ...(accepted.isMaybeSeen ? { isMaybeSeen: true } : {}),
   }
   const ref = refOf(agent, task, attempt)
   return saved(state, [

@@ -103,6 +103,8 @@ export interface ResultEntry {
   readonly messages: readonly MessageReport[]
   readonly isLate: boolean
   readonly isSuperseded: boolean
+  /** Accepted after this hub's store was put back: it may have been read before. */
+  readonly isMaybeSeen?: boolean
   readonly atMs: number
 }
 

@@ -104,10 +104,15 @@ function stepOneAttempt(
   if (task === undefined || attempt === undefined) return evidence(agent, 'unknown_attempt')
   const step = stepAttempt(attempt, event)
   const changed = replaceAttempt(task, step.state)
-  return step.effects.reduce<AgentStep>(
+  const followed = step.effects.reduce<AgentStep>(
     (sum, effect) => follow(sum, effect, { taskId: task.taskId, attempt: step.state, context }),
     { state: step.state === attempt ? agent : withTask(agent, changed), effects: [] },
   )
+  // A node that says a known end once more was not told that it arrived, or lost that word with its store.
+  if (event.type !== 'ended' || attempt.phase !== 'ended' || task.receiptId !== undefined) return followed
+  const ref = refOf(agent, task, attempt)
+  const collected = { type: 'send_collected', peerId: attempt.peerId, ref, text: event.result.text } as const
+  return { state: followed.state, effects: [...followed.effects, collected] }
 }
 
 interface Following {
@@ -159,7 +164,8 @@ function backToPlacement(
     readonly context: StepContext
   },
 ): AgentStep {
-  if (task.end !== undefined) return unchanged(agent)
+  // An attempt that is not the newest decides nothing any more.
+  if (task.end !== undefined || task.attempts.at(-1)?.attemptId !== decline.attempt.attemptId) return unchanged(agent)
   const { attempt, reason, message, isPermanent } = decline
   const declines = [
     ...task.declines.filter((earlier) => earlier.peerId !== attempt.peerId),
@@ -190,7 +196,8 @@ function keepReceipt(agent: Agent, event: Extract<AgentEvent, { type: 'receipt' 
   const task = agent.tasks.find((candidate) =>
     candidate.attempts.some((attempt) => attempt.attemptId === event.attemptId),
   )
-  if (task === undefined || task.receiptId !== undefined) return unchanged(agent)
+  // A receipt before the end is no receipt of it: only a node that does not keep to the protocol sends one.
+  if (task === undefined || task.end === undefined || task.receiptId !== undefined) return unchanged(agent)
   const times = { ...task.times, receipt: context.atMs }
   return saved(withTask(agent, { ...task, stage: 'receipt', times, receiptId: event.receiptId }), [])
 }

@@ -1,9 +1,10 @@
-import { type Attempt, fenceOf, isAlive } from '../core/attempt.ts'
+import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
 import { unreachable } from '../core/errors.ts'
-import type { HubMessage } from '../core/messages.ts'
+import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
-import { type Agent, currentTask, isActive, isQueued, type Steer } from '../core/task-record.ts'
+import { type Agent, currentTask, type Home, isActive, isQueued, type Steer } from '../core/task-record.ts'
+import { adoptAttempt } from '../core/task-restore.ts'
 import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
@@ -106,6 +107,39 @@ export class Agents {
     return [...alive, ...lost]
       .slice(0, fencesMax)
       .map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
+  }
+
+  /** Attempts that may be running and of which one of the two stores was put back since. */
+  inDoubtOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+    return this.#aliveAnywhere(peerId).filter(({ attempt }) => attempt.doubts !== undefined)
+  }
+
+  /** A store was put back: what is known of the attempts that may be running may be of an earlier time (rule 6). */
+  doubt(tx: Transaction, side: StoreSide, peerId?: string): void {
+    for (const { agent, attempt } of this.#aliveAnywhere(peerId)) {
+      const { attemptId } = attempt
+      this.apply(tx, agent.agentId, { type: 'attempt', attemptId, event: { type: 'doubted', side } })
+    }
+  }
+
+  /** Takes in what a node has and this hub's store knows nothing of. @returns whether it was unknown */
+  adopt(tx: Transaction, summary: AttemptSummary, home: Home): boolean {
+    const no = (this.all().at(-1)?.no ?? 0) + 1
+    const adopted = adoptAttempt({ agent: this.#agents.get(summary.ref.agentId), no }, summary, home)
+    if (adopted === undefined) return false
+    this.#keep(tx, adopted)
+    tx.afterDurable(() => this.#parts.changes.notify())
+    return true
+  }
+
+  /** Also of turns that are not the newest any more: a hub that was put back may not have heard their ends. */
+  #aliveAnywhere(peerId?: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+    return this.all().flatMap((agent) =>
+      agent.tasks
+        .flatMap((task) => task.attempts)
+        .filter((attempt) => isAlive(attempt) && (peerId === undefined || attempt.peerId === peerId))
+        .map((attempt) => ({ agent, attempt })),
+    )
   }
 
   activityOf(agentId: string): Activity | undefined {

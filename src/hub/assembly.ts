@@ -1,4 +1,5 @@
 import type { NfltrError } from '../core/errors.ts'
+import type { Quarantined } from '../core/messages.ts'
 import { Agents } from './agents.ts'
 import { Changes } from './changes.ts'
 import { Epoch } from './epoch.ts'
@@ -6,11 +7,13 @@ import { Holder } from './holder.ts'
 import type { HubPorts } from './hub.ts'
 import { Keys } from './keys.ts'
 import { Mailbox } from './mailbox.ts'
-import { applyNodeMessage } from './node-messages.ts'
+import { MembersGone } from './members-gone.ts'
+import { applyNodeMessage, type MessageContext } from './node-messages.ts'
 import { Nodes } from './nodes.ts'
 import { Placing } from './placing.ts'
 import { believedOn, reconcile } from './reconcile.ts'
 import { type Accepted, Sessions } from './sessions.ts'
+import { Restoration } from './restoration.ts'
 import { Watch } from './watch.ts'
 import type { HubWorld } from './world.ts'
 
@@ -67,6 +70,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     probe: (peerIds) => sessions.probe(peerIds),
     randomId,
   })
+    isHeld: (taskId) => restoration.isHeld(taskId),
   const watch = new Watch({
     engine,
     clock,
@@ -85,8 +89,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   const sessions: Sessions = new Sessions(
     { engine, store, clock, random, peers, epoch, hubId: facts.hubId },
     {
-      message: (tx, peerId, message) =>
-        applyNodeMessage({ agents, bootIdOf: (id) => bootIds.get(id) }, tx, peerId, message),
+      message: (tx, peerId, message) => applyNodeMessage(messageContext, tx, peerId, message),
+      restarted: (tx, peerId, restart) => restoration.restarted(tx, peerId, restart),
       control: (peerId, message) => {
         if (message.type === 'capacity') {
           nodes.learn(peerId, { capacity: message.capacity, card: message.card })
@@ -109,6 +113,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       caughtUp: (peerId, accepted) => {
         nodes.caughtUp(peerId)
         reconcile({ engine, agents }, peerId, { accepted, believed: believed.get(peerId) ?? new Set() })
+        restoration.askAgain(peerId)
         contactChanged()
       },
       detached: (peerId) => {
@@ -120,9 +125,29 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   )
 
   await sessions.load(new Set(agents.all().flatMap((agent) => agent.home?.peerId ?? [])))
+  const nameOf = (peerId: string): string => nodes.all().find((node) => node.peerId === peerId)?.name ?? peerId
+  const graceUntilMs = clock.nowMs() + startGraceMs
+  const restoration = await Restoration.load({
+    engine,
+    store,
+    agents,
+    mailbox,
+    nameOf,
+    isStarted: () => isStarted(nodes) || clock.nowMs() >= graceUntilMs,
+    send: (tx, peerId, message) => sessions.send(tx, peerId, message),
+  })
+  // Tasks that wait for what the nodes have look for a place then, whoever answered.
+  if (restoration.wasRestored) clock.after(startGraceMs, () => placing.trigger())
+  const messageContext: MessageContext = {
+    agents,
+    bootIdOf: (peerId) => bootIds.get(peerId),
+    told: (tx, peerId, message) => {
+      if (message.type === 'inventory') restoration.inventory(tx, peerId, message)
+      else mailbox.deliverEvent(tx, { source: nameOf(peerId), machine: nameOf(peerId), text: quarantineText(message) })
+    },
+  }
   const keys = new Keys({ store, clock, sha256: facts.sha256 })
   await keys.prune(engine)
-  const graceUntilMs = clock.nowMs() + startGraceMs
   const world: HubWorld = {
     engine,
     store,
@@ -145,6 +170,14 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     for (const node of nodes.all()) sessions.get(node.peerId)?.setBusy(agents.aliveOn(node.peerId).length > 0)
   })
   sessions.start()
+  const membersGone = new MembersGone({
+    engine,
+    peers,
+    agents,
+    voidAll: (tx, peerId) => sessions.voidAll(tx, peerId),
+    changed: contactChanged,
+  })
+  membersGone.start()
   contactChanged()
   return {
     world,
@@ -152,6 +185,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     epoch,
     failed: failed.promise,
     close: () => {
+      membersGone.close()
       placing.close()
       watch.close()
       sessions.close()
@@ -167,3 +201,7 @@ function isStarted(nodes: Nodes): boolean {
 function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
+function quarantineText({ no, kind, message }: Quarantined): string {
+  return `Message ${no} of this hub (${kind}) was set aside, since it could not be applied: ${message}`
+}
+

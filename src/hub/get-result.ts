@@ -5,7 +5,7 @@ import type { TaskEvent } from '../core/model.ts'
 import { decodeRecord } from '../core/record-json.ts'
 import { type Agent, agentStateOf, type Task } from '../core/task-record.ts'
 import { cutPage, jsonBytes } from './pages.ts'
-import { type Document, resultDocument, spawnDocument } from './present.ts'
+import { type Document, eventEntryDocument, resultDocument, spawnDocument } from './present.ts'
 import { prefixes } from './records.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
@@ -61,6 +61,7 @@ async function byNumber(world: HubWorld, deliveryId: number): Promise<Found> {
     })
   }
   if (record.kind === 'spawn') return { entry: spawnDocument(record), text: new Uint8Array() }
+  if (record.kind === 'event') return { entry: eventEntryDocument(record), text: utf8.encode(record.text) }
   const task = world.agents.get(record.agentId)?.tasks.find((candidate) => candidate.taskId === record.taskId)
   const entry = resultDocument(record, { receiptId: task?.receiptId, isWhole: true })
   return { entry, text: await world.mailbox.readText(deliveryId) }

@@ -7,7 +7,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import type { Changes } from './changes.ts'
-import { type EntryRecord, keys, prefixes, readAll, readRecord, type SpawnRecord } from './records.ts'
+import { type EntryRecord, type EventRecord, keys, prefixes, readAll, readRecord, type SpawnRecord } from './records.ts'
 
 export interface MailboxParts {
   readonly engine: Engine
@@ -17,6 +17,9 @@ export interface MailboxParts {
 }
 
 const utf8 = new TextEncoder()
+
+/** Numbers of entries that one incarnation of the store has to itself. */
+const deliveriesPerIncarnation = 1_000_000_000
 
 /** The hub's inbox: the core's decisions, and the entries and texts that they are about. */
 export class Mailbox {
@@ -85,6 +88,20 @@ export class Mailbox {
     this.#add(tx, record)
   }
 
+  /** Puts an event in: something that the user has to know, whatever agent it is about. */
+  deliverEvent(tx: Transaction, event: Omit<EventRecord, 'kind' | 'event' | 'deliveryId' | 'atMs'>): void {
+    const { nextDeliveryId: deliveryId } = this.#state
+    this.#add(tx, { kind: 'event', event: 'alert', deliveryId, atMs: this.#parts.clock.wallMs(), ...event })
+  }
+
+  /**
+   * The store was found put back: what waits may have been read, and is no longer called new; the next numbers are above
+   * all that any earlier incarnation gave (rule 6).
+   */
+  restored(tx: Transaction, incarnation: number): void {
+    this.step(tx, { type: 'restored', above: (incarnation - 1) * deliveriesPerIncarnation })
+  }
+
   /** Advances the inbox. Does nothing at all, no write either, where the event changes nothing. */
   step(tx: Transaction, event: InboxEvent): void {
     const { state, effects } = stepInbox(this.#state, event)
@@ -100,7 +117,8 @@ export class Mailbox {
         tx.delete(keys.offer(offerId))
         this.#offeredAtMs.delete(offerId)
       }
-      if (event.type === 'added') tx.put(keys.deliveries, encodeRecord({ next: effect.nextDeliveryId }))
+      if (event.type === 'added' || event.type === 'restored')
+        tx.put(keys.deliveries, encodeRecord({ next: effect.nextDeliveryId }))
       tx.afterDurable(() => this.#parts.changes.notify())
     }
   }
@@ -134,7 +152,8 @@ export class Mailbox {
     if (record.deliveryId !== this.#state.nextDeliveryId) {
       throw new Error(`entry ${record.deliveryId} was decided while ${this.#state.nextDeliveryId} was next`)
     }
-    this.step(tx, { type: 'added', kind: record.kind, agentId: record.agentId })
+    const about = record.kind === 'event' ? {} : { agentId: record.agentId }
+    this.step(tx, { type: 'added', kind: record.kind, ...about })
     tx.put(keys.entry(record.deliveryId), encodeRecord(record))
   }
 }

@@ -11,9 +11,15 @@ export interface MessageContext {
   readonly agents: Agents
   /** Boot of the node's machine, as its session's opening said. */
   readonly bootIdOf: (peerId: string) => string | undefined
+  /** What is about the node as a whole. */
+  readonly told: (
+    tx: Transaction,
+    peerId: string,
+    message: Extract<NodeMessage, { type: 'inventory' | 'quarantined' }>,
+  ) => void
 }
 
-type AboutAttempt = Exclude<NodeMessage, { type: 'unsupported' }>
+type AboutAttempt = Exclude<NodeMessage, { type: 'unsupported' | 'inventory' | 'quarantined' }>
 
 /**
  * Applies one message of a node, in the batch that moves the cursor past it. Total: what is about an attempt that this hub
@@ -21,6 +27,10 @@ type AboutAttempt = Exclude<NodeMessage, { type: 'unsupported' }>
  */
 export function applyNodeMessage(context: MessageContext, tx: Transaction, peerId: string, message: NodeMessage): void {
   if (message.type === 'unsupported') return
+  if (message.type === 'inventory' || message.type === 'quarantined') {
+    context.told(tx, peerId, message)
+    return
+  }
   if (!isOwn(context, peerId, message.ref)) return
   apply(context, tx, peerId, message)
 }
@@ -72,6 +82,14 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
       attempt({ type: 'ended', epoch, result: message.result })
       break
     case 'keeper_gone':
+      if (isNeverTaken(context, message.ref)) {
+        const decline = {
+          reason: 'reservation_gone',
+          message: message.message.slice(0, limits.detailMaxBytes),
+        } as const
+        attempt({ type: 'declined', epoch, ...decline, isPermanent: false })
+        break
+      }
       attempt({ type: 'lost', ground: groundOf(context, peerId, message.ref), message: message.message })
       break
     case 'receipt': {
@@ -81,6 +99,13 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
       break
     }
   }
+}
+
+/** This hub's store was put back to before the claim went out, and the node, whose store is whole, never had it. */
+function isNeverTaken({ agents }: MessageContext, { agentId, attemptId }: AttemptRef): boolean {
+  const attempts = agents.get(agentId)?.tasks.flatMap((task) => task.attempts) ?? []
+  const attempt = attempts.find((candidate) => candidate.attemptId === attemptId)
+  return attempt?.phase === 'offered' && attempt.doubts?.includes('hub') === true && !attempt.doubts.includes('node')
 }
 
 /** A keeper that is gone because its machine was started anew since the claim. */

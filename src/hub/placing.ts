@@ -12,6 +12,8 @@ export interface PlacingParts {
   readonly nodes: Nodes
   readonly probe: (peerIds: readonly string[]) => Promise<void>
   readonly randomId: (prefix: string) => string
+  /** Whether a task has to wait until the nodes have said what they have. */
+  readonly isHeld: (taskId: string) => boolean
 }
 
 /** How long a node that declined for the moment is left alone by that task: doubles with each decline. Milliseconds. */
@@ -57,7 +59,9 @@ export class Placing {
   run(tx: Transaction): void {
     const { agents, clock } = this.#parts
     const nowMs = clock.nowMs()
-    for (const agent of agents.queued()) this.#placeOne(tx, agent, nowMs)
+    for (const agent of agents.queued()) {
+      if (!this.#parts.isHeld(currentTask(agent).taskId)) this.#placeOne(tx, agent, nowMs)
+    }
     this.#forgetDone()
     tx.afterDurable(() => this.#schedule())
   }

@@ -12,7 +12,7 @@ import {
   usageOf,
 } from '../core/task-record.ts'
 import type { Node } from './nodes.ts'
-import type { ResultRecord, SpawnRecord } from './records.ts'
+import type { EventRecord, ResultRecord, SpawnRecord } from './records.ts'
 import type { HubWorld } from './world.ts'
 
 /** A JSON object of the public interface. Keys whose value is undefined are absent in its text. */
@@ -37,7 +37,7 @@ const deniedShown = { count: 8, inputBytes: 256 } as const
 /** A result's document but for its text. `isWhole`: with everything, however long. */
 export function resultDocument(
   record: ResultRecord,
-  options: { readonly receiptId: string | undefined; readonly isWhole: boolean },
+  options: { readonly receiptId: string | undefined; readonly isWhole: boolean; readonly isMaybeSeen?: boolean },
 ): Document {
   const details = detailsDocument(record, options.isWhole)
   return {
@@ -59,6 +59,7 @@ export function resultDocument(
         : record.messages.map(({ messageId, state }) => ({ message_id: messageId, state })),
     receipt_id: options.receiptId,
     late: record.isLate ? true : undefined,
+    maybe_seen: record.isMaybeSeen === true || options.isMaybeSeen === true ? true : undefined,
     superseded: record.isSuperseded ? true : undefined,
   }
 }
@@ -75,6 +76,18 @@ function detailsDocument(record: ResultRecord, isWhole: boolean): Document {
     ...(record.declines.length === 0
       ? {}
       : { declines: record.declines.map(({ machine, reason, message }) => ({ machine, reason, message })) }),
+  }
+}
+
+/** An event's document but for its text; `seq` is its place in the one rising sequence of the inbox. */
+export function eventEntryDocument(record: EventRecord): Document {
+  return {
+    delivery_id: record.deliveryId,
+    kind: record.event,
+    at: timeOf(record.atMs),
+    seq: record.deliveryId,
+    source: record.source,
+    machine: record.machine,
   }
 }
 

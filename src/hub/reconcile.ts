@@ -22,11 +22,13 @@ export function reconcile(
   { accepted, believed }: { readonly accepted: Accepted; readonly believed: ReadonlySet<string> },
 ): void {
   // A full inventory may have left some out: what is missing from it proves nothing.
-  if (accepted.inventory.length >= inventoryMax) return
+  if (accepted.isInventoryCut === true || accepted.inventory.length >= inventoryMax) return
   const known = new Set(accepted.inventory.map((item) => item.attemptId))
   const gone = agents
     .aliveOn(peerId)
     .filter(({ attempt }) => believed.has(attempt.attemptId) && !known.has(attempt.attemptId))
+    // What a store that was put back makes doubtful is settled by the whole inventory.
+    .filter(({ attempt }) => attempt.doubts === undefined)
   if (gone.length === 0) return
   void engine.transact((tx) => {
     for (const { agent, attempt } of gone) {

@@ -19,6 +19,7 @@ export const keys = {
   node: (peerId: string) => `hub/node/${peerId}`,
   epoch: 'hub/counter/epoch',
   deliveries: 'hub/counter/deliveries',
+  restored: 'hub/counter/restored',
 } as const
 
 export const prefixes = {
@@ -44,7 +45,19 @@ export interface SpawnRecord {
   readonly atMs: number
 }
 
-export type EntryRecord = ResultRecord | SpawnRecord
+/** Something that the hub's user has to know, in the inbox: written once. */
+export interface EventRecord {
+  readonly kind: 'event'
+  readonly deliveryId: number
+  readonly event: 'alert'
+  /** Who tells it: the hub itself, or a machine by its name. */
+  readonly source: string
+  readonly machine?: string
+  readonly text: string
+  readonly atMs: number
+}
+
+export type EntryRecord = ResultRecord | SpawnRecord | EventRecord
 
 /** What a call was answered, so that its repeat is answered alike (rule 3). */
 export interface AnswerRecord {

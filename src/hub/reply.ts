@@ -6,14 +6,32 @@ import type { ToolCall } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import type { KeySlot } from './keys.ts'
 import { cutPage, firstPageJsonBytes, jsonBytes } from './pages.ts'
-import { type Document, factsDocument, resultDocument, runningDocument, unconfirmedDocument } from './present.ts'
-import type { ResultRecord } from './records.ts'
+import {
+  type Document,
+  eventEntryDocument,
+  factsDocument,
+  resultDocument,
+  runningDocument,
+  unconfirmedDocument,
+} from './present.ts'
+import type { EventRecord, ResultRecord } from './records.ts'
 import type { HubWorld } from './world.ts'
 
 /** An entry that may go into the reply, read from the store beforehand: it never changes. */
 export interface Candidate {
-  readonly record: ResultRecord
+  readonly record: ResultRecord | EventRecord
   readonly text: Uint8Array
+  /** It waited when this hub's store was found put back, so it may have been read. */
+  readonly isMaybeSeen: boolean
+}
+
+const utf8 = new TextEncoder()
+
+/** An entry as it stands in the reply. */
+interface Shown {
+  readonly deliveryId: number
+  readonly kind: 'result' | 'event'
+  readonly document: Document
 }
 
 export interface Reply {
@@ -33,17 +51,18 @@ export async function readCandidates(
 ): Promise<readonly Candidate[]> {
   const found: Candidate[] = []
   let bytes = 0
-  for (const { deliveryId } of entries) {
+  for (const { deliveryId, isMaybeSeen = false } of entries) {
     if (found.length > 0 && bytes > maxBytes) break
     const record = await world.mailbox.read(deliveryId)
-    if (record?.kind !== 'result') {
+    if (record === undefined || record.kind === 'spawn') {
       throw new NfltrError('store_damaged', `The entry ${deliveryId} of the inbox was not there.`)
     }
-    const whole = await world.mailbox.readText(deliveryId)
+    const whole = record.kind === 'event' ? utf8.encode(record.text) : await world.mailbox.readText(deliveryId)
     // The cut may fall into a character, so what is kept is longer than any page of it.
     const text = whole.length > maxBytes + 8 ? whole.slice(0, maxBytes + 8) : whole
-    bytes += jsonBytes(shown(world, record)) + firstPageJsonBytes(text, limits.replyTextFirstBytes)
-    found.push({ record, text })
+    const candidate = { record, text, isMaybeSeen }
+    bytes += jsonBytes(shown(world, candidate)) + firstPageJsonBytes(text, limits.replyTextFirstBytes)
+    found.push(candidate)
   }
   return found
 }
@@ -58,20 +77,20 @@ export function writeReply(world: HubWorld, tx: Transaction, reply: Reply): stri
   const names = boundedBy(world.mailbox.unconfirmed, (entry) => jsonBytes(unconfirmedDocument(entry)), maxBytes / 4)
   const running = boundedBy(reply.running, (agent) => jsonBytes(runningDocument(world, agent)), maxBytes / 4)
   const untold = reply.running.length - running.length
-  const frame = (results: readonly Document[]): Document => ({
-    results,
-    events: [],
+  const frame = (taken: readonly Shown[]): Document => ({
+    results: taken.flatMap((one) => (one.kind === 'result' ? [one.document] : [])),
+    events: taken.flatMap((one) => (one.kind === 'event' ? [one.document] : [])),
     requests: [],
     still_running: running.map((agent) => runningDocument(world, agent)),
     unconfirmed: names.map(unconfirmedDocument),
     facts: factsDocument(world, {
-      undelivered: world.mailbox.undelivered.length - results.length,
+      undelivered: world.mailbox.undelivered.length - taken.length,
       note: untold === 0 ? undefined : `${untold} more agents run: list_agents has them.`,
     }),
     ...(world.nodes.isCatchingUp ? { catching_up: true } : {}),
   })
   const taken = fitting(world, reply.candidates, maxBytes - jsonBytes(frame([])))
-  const body = JSON.stringify(frame(taken.map((one) => one.document)))
+  const body = JSON.stringify(frame(taken))
   const entries = taken.map((one) => one.deliveryId)
   world.mailbox.step(tx, {
     type: 'offered',
@@ -90,16 +109,12 @@ export function writeReply(world: HubWorld, tx: Transaction, reply: Reply): stri
  * As many entries as fit with the first bytes of their texts; what room is left then goes to the texts, in order. An entry
  * that does not fit ends the reply: the order is never changed.
  */
-function fitting(
-  world: HubWorld,
-  candidates: readonly Candidate[],
-  budgetBytes: number,
-): readonly { deliveryId: number; document: Document }[] {
+function fitting(world: HubWorld, candidates: readonly Candidate[], budgetBytes: number): readonly Shown[] {
   const minBytes = limits.replyTextFirstBytes
   const taken: { candidate: Candidate; base: Document; firstBytes: number }[] = []
   let left = budgetBytes
   for (const candidate of candidates) {
-    const base = shown(world, candidate.record)
+    const base = shown(world, candidate)
     const firstBytes = firstPageJsonBytes(candidate.text, minBytes)
     const cost = jsonBytes(base) + firstBytes + 1
     if (taken.length > 0 && cost > left) break
@@ -110,19 +125,22 @@ function fitting(
     const maxJsonBytes = firstBytes + Math.max(0, left)
     const page = pageOf(candidate, { maxJsonBytes, minBytes })
     left -= Math.max(0, jsonBytes(page.text) - 2 - firstBytes)
-    return { deliveryId: candidate.record.deliveryId, document: { ...base, ...page } }
+    const { deliveryId, kind } = candidate.record
+    return { deliveryId, kind, document: { ...base, ...page } }
   })
 }
 
 function pageOf({ record, text }: Candidate, bounds: { maxJsonBytes: number; minBytes: number }) {
   const page = cutPage(text, { offset: 0, ...bounds })
+  if (record.kind === 'event') return { text: page.text, truncated: page.nextOffset === undefined ? undefined : true }
   return { text: page.text, text_bytes: record.textBytes, next_offset: page.nextOffset }
 }
 
 /** The entry as a reply has it, with the longest form of what is filled in later. */
-function shown(world: HubWorld, record: ResultRecord): Document {
+function shown(world: HubWorld, { record, isMaybeSeen }: Omit<Candidate, 'text'>): Document {
+  if (record.kind === 'event') return { ...eventEntryDocument(record), text: '', truncated: true }
   const task = world.agents.get(record.agentId)?.tasks.find((candidate) => candidate.taskId === record.taskId)
-  const base = resultDocument(record, { receiptId: task?.receiptId, isWhole: false })
+  const base = resultDocument(record, { receiptId: task?.receiptId, isWhole: false, isMaybeSeen })
   return { ...base, text: '', text_bytes: record.textBytes, next_offset: record.textBytes }
 }
 

@@ -1,5 +1,6 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
+import { isGoneFor } from '../core/membership.ts'
 import type { ControlMessage, HubMessage, NodeMessage, SessionAccept, SessionOpen } from '../core/messages.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { PeerFacts, Peers, Unsubscribe } from '../ports/peers.ts'
@@ -8,6 +9,7 @@ import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import { Session } from '../runtime/session.ts'
 import type { Epoch } from './epoch.ts'
+import type { LaneRestart } from '../runtime/session-options.ts'
 
 export type NodeSession = Session<HubMessage, NodeMessage>
 export type Accepted = Extract<SessionAccept, { type: 'accept' }>
@@ -28,6 +30,8 @@ export interface SessionEvents {
   readonly message: (tx: Transaction, peerId: string, message: NodeMessage) => void
   readonly control: (peerId: string, message: ControlMessage) => void
   readonly fences: (peerId: string) => SessionOpen['fences']
+  /** In the transaction that begins the session's lane anew, since a store was put back. */
+  readonly restarted: (tx: Transaction, peerId: string, restart: LaneRestart) => void
   readonly attached: (peerId: string, accepted: Accepted) => void
   readonly caughtUp: (peerId: string, accepted: Accepted) => void
   readonly detached: (peerId: string) => void
@@ -65,7 +69,7 @@ export class Sessions {
     const { peers } = this.#parts
     const want = (): void => {
       for (const member of peers.members()) {
-        if (member.roles.includes('node')) peers.want(member.machinePeerId)
+        if (!isGoneFor('node', member)) peers.want(member.machinePeerId)
       }
     }
     want()
@@ -97,10 +101,12 @@ export class Sessions {
   voidCommands(tx: Transaction, peerId: string, attemptId: string): void {
     this.#sessions
       .get(peerId)
-      ?.voidWhere(
-        tx,
-        (message) => message.type !== 'void' && message.type !== 'stop' && message.ref.attemptId === attemptId,
-      )
+      ?.voidWhere(tx, (message) => 'ref' in message && message.type !== 'stop' && message.ref.attemptId === attemptId)
+  }
+
+  /** Empties everything that a node has not acknowledged: nothing more is said to it. */
+  voidAll(tx: Transaction, peerId: string): void {
+    this.#sessions.get(peerId)?.voidWhere(tx, () => true)
   }
 
   /** Asks nodes for a sign of life. Resolves when all have answered, failed, or 2 s are over. */
@@ -140,6 +146,7 @@ export class Sessions {
     }).then((session) => {
       this.#sessions.set(peerId, session)
       return session
+      restarted: (tx, restart) => this.#events.restarted(tx, peerId, restart),
     })
     this.#loading.set(peerId, loading)
     return loading

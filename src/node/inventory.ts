@@ -1,4 +1,5 @@
-import type { SessionAccept } from '../core/messages.ts'
+import { limits } from '../core/limits.ts'
+import type { AttemptSummary, NodeMessage, SessionAccept } from '../core/messages.ts'
 import type { NodeAttempt } from '../core/node-attempt-state.ts'
 import { isOpen } from '../core/node-attempt-step.ts'
 
@@ -19,4 +20,37 @@ export function inventoryOf(attempts: readonly NodeAttempt[], hubId: string): In
     .filter((state) => state.phase === 'ended')
     .map((state) => ({ attemptId: state.ref.attemptId, state: 'ended', keeper: 'ended' }) as const)
   return [...open, ...ended].slice(0, inventoryMax)
+}
+
+/**
+ * All that the node knows of a hub's attempts, as messages of bounded length: what the hub reconciles by after one of the two
+ * stores was lost or put back (rule 6). Oldest first, so that turns come in their order.
+ */
+export function wholeInventory(
+  attempts: readonly NodeAttempt[],
+  { hubId, orphans }: { readonly hubId: string; readonly orphans: readonly string[] },
+): readonly NodeMessage[] {
+  const own = attempts
+    .filter((state) => state.hubId === hubId && state.phase !== 'declined')
+    .sort((a, b) => a.claimedAtMs - b.claimedAtMs || a.turn - b.turn)
+    .map(summaryOf)
+  const pages: AttemptSummary[][] = []
+  for (let from = 0; from === 0 || from < own.length; from += limits.inventoryPageMax) {
+    pages.push(own.slice(from, from + limits.inventoryPageMax))
+  }
+  return pages.map((page, index) => {
+    const isLast = index === pages.length - 1
+    return {
+      type: 'inventory',
+      attempts: page,
+      orphans: isLast ? orphans.slice(0, limits.inventoryPageMax) : [],
+      isLast,
+    }
+  })
+}
+
+function summaryOf(state: NodeAttempt): AttemptSummary {
+  const { ref, turn, claim, claimedAtMs } = state
+  const report = !isOpen(state) ? 'ended' : state.phase === 'claimed' ? 'claimed' : 'running'
+  return { ref, turn, state: report, claimedAtMs, ...(claim?.title === undefined ? {} : { title: claim.title }) }
 }

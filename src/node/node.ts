@@ -8,13 +8,14 @@ import type { Transaction } from '../runtime/engine.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
 import { hex } from './digest.ts'
-import { inventoryOf } from './inventory.ts'
+import { inventoryOf, wholeInventory } from './inventory.ts'
 import { Launches } from './launches.ts'
 import type { NodePorts } from './ports.ts'
 import { Receipts } from './receipts.ts'
 import { readAgents, readAttempts, readHubs } from './records.ts'
-import { recover } from './recovery.ts'
+import { orphansOf, recover } from './recovery.ts'
 import { Retention } from './retention.ts'
+import { RevokedHubs } from './revoked-hubs.ts'
 import { Sessions } from './sessions.ts'
 
 /** This machine as its hubs use it. */
@@ -52,6 +53,7 @@ class RunningNode implements Node {
   readonly #launches: Launches
   readonly #receipts: Receipts
   readonly #retention: Retention
+  readonly #revokedHubs: RevokedHubs
   #card: NodeCard
   #isDraining = false
   #orphans: ReadonlySet<string> = new Set()
@@ -70,6 +72,12 @@ class RunningNode implements Node {
       inventory: (hubId) => inventoryOf(this.#attempts.all(), hubId),
       card: () => this.#card,
       capacity: () => this.#capacity(),
+      restarted: (hubId, restart, send) => {
+        const isOwn = restart.side === 'own'
+        ports.note?.({ event: isOwn ? 'store_put_back' : 'hub_store_put_back', fields: { hub_id: hubId } })
+        const orphans = [...this.#orphans]
+        for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
+      },
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
     })
     this.#attempts = new Attempts(ports.settings.maxAgents, {
@@ -94,26 +102,39 @@ class RunningNode implements Node {
     this.#launches = new Launches(ports, this.#attempts)
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
     this.#retention = new Retention(ports, this.#attempts, this.#sessions)
+    this.#revokedHubs = new RevokedHubs({
+      engine: ports.engine,
+      peers: ports.peers,
+      attempts: this.#attempts,
+      machineOf: (hubId) => this.#sessions.record(hubId)?.machinePeerId,
+      liveAt: (attemptId) => this.#launches.turn(attemptId)?.liveAt,
+      wallMs: () => ports.clock.wallMs(),
+      noted: (hubId, attemptId) =>
+        ports.note?.({ event: 'stopped_of_revoked_hub', fields: { hub_id: hubId, attempt_id: attemptId } }),
+    })
   }
 
   async load(): Promise<void> {
-    const { store, driver } = this.#ports
-    await this.#sessions.restore(await readHubs(store))
+    const { store, driver, keepers } = this.#ports
     this.#attempts.restore(await readAttempts(store), await readAgents(store))
     this.#card = cardOf(this.#ports.settings, await driver.probe({ signal: AbortSignal.any([]) }))
   }
 
   async start(): Promise<void> {
     const found = await this.#ports.keepers.find()
-    const { orphans, taken } = recover(found, {
+    const taken = recover(found, {
       attempts: this.#attempts,
       launches: this.#launches,
       receipts: this.#receipts,
     })
-    this.#orphans = new Set(orphans)
-    this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans: String(orphans.length) } })
+    const orphans = String(this.#orphans.size)
+    this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans } })
+    this.#orphans = new Set(orphansOf(await keepers.find(), this.#attempts))
+    // Where the store was put back, the sessions say what is here as they are loaded.
+    await this.#sessions.restore(await readHubs(store))
     this.#retention.expire()
     this.#sessions.serve()
+    this.#revokedHubs.start()
   }
 
   drain(): void {
@@ -141,6 +162,7 @@ class RunningNode implements Node {
 
   async close(): Promise<void> {
     this.#isDraining = true
+    this.#revokedHubs.close()
     this.#sessions.close()
     await this.#launches.close()
     await this.#receipts.close()
@@ -193,6 +215,11 @@ class RunningNode implements Node {
     switch (message.type) {
       case 'claim':
         this.#attempts.dispatch(tx, subject, {
+    if (message.type === 'quarantined') {
+      const { no, kind } = message
+      this.#ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind } })
+      return
+    }
           type: 'claim',
           hubId,
           message,
@@ -225,6 +252,15 @@ class RunningNode implements Node {
     })
   }
 
+      case 'recall':
+        // Its folder is here: the hub may claim it again, and nothing of it is ended meanwhile.
+        if (this.#orphans.has(ref.attemptId) && this.#attempts.get(ref.attemptId) === undefined) {
+          const orphans = [ref.attemptId]
+          this.#sessions.send(tx, hubId, { type: 'inventory', attempts: [], orphans, isLast: false })
+          break
+        }
+        this.#attempts.dispatch(tx, subject, { type: 'recall', message })
+        break
   #capacity() {
     return this.#attempts.capacity(this.#card.unavailable !== undefined || this.#isDraining)
   }

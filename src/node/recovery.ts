@@ -4,11 +4,9 @@ import type { Attempts } from './attempts.ts'
 import type { Launches } from './launches.ts'
 import type { Receipts } from './receipts.ts'
 
-/** What a starting node found on disk of its former run. */
-export interface Recovered {
-  readonly taken: number
-  /** Attempts with a folder and without a record: another store's. Left alone until their hub asks. */
-  readonly orphans: readonly string[]
+/** Attempts with a folder and without a record: another store's. Left alone until their hub asks. */
+export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): readonly string[] {
+  return found.map(({ attemptId }) => attemptId).filter((attemptId) => attempts.get(attemptId) === undefined)
 }
 
 /**
@@ -21,11 +19,13 @@ export interface Recovered {
  *   ends with an exit record or with the proof that nothing runs.
  * - `running` without a folder: somebody removed it; there is only an end to prove.
  * - `collected` without a receipt: it is signed again.
+ *
+ * @returns how many turns were taken over
  */
 export function recover(
   found: readonly FoundAttempt[],
   parts: { readonly attempts: Attempts; readonly launches: Launches; readonly receipts: Receipts },
-): Recovered {
+): number {
   const { attempts, launches, receipts } = parts
   const folders = new Map(found.map((attempt) => [attempt.attemptId, attempt]))
   let taken = 0
@@ -38,8 +38,7 @@ export function recover(
     else if (state.phase === 'collected' && state.receipt === undefined) receipts.make(attemptId)
     if (isStarted(state)) taken += 1
   }
-  const orphans = found.filter(({ attemptId }) => attempts.get(attemptId) === undefined)
-  return { taken, orphans: orphans.map(({ attemptId }) => attemptId) }
+  return taken
 }
 
 function isStarted(state: NodeAttempt): boolean {

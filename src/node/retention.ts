@@ -1,10 +1,26 @@
 import { NfltrError } from '../core/errors.ts'
 import type { AttemptRef } from '../core/messages.ts'
+import { type AttemptResult, noUsage } from '../core/model.ts'
+import type { AttemptEnd } from '../core/node-attempt-state.ts'
 import type { Attempts } from './attempts.ts'
 import { prove } from './follow.ts'
 import type { NodePorts } from './ports.ts'
 import { readResult } from './records.ts'
 import type { Sessions } from './sessions.ts'
+
+/** What a tombstone says of an end whose result was kept for its time and is gone. */
+function withoutText({ outcome, reason }: AttemptEnd): AttemptResult {
+  return {
+    outcome,
+    ...(reason === undefined ? {} : { reason }),
+    text: '',
+    hint: 'The text was kept on its node for 7 days after the receipt, and is gone.',
+    denied: [],
+    usage: noUsage,
+    messages: [],
+    details: {},
+  }
+}
 
 /** What is left of attempts after their end: answers from what is kept, and the end of what is not kept any longer. */
 export class Retention {
@@ -64,14 +80,14 @@ export class Retention {
   sendKeptResult(attemptId: string): void {
     this.#run('result_not_sent', attemptId, async () => {
       const state = this.#attempts.get(attemptId)
-      const result = await readResult(this.#ports.store, attemptId)
-      if (state === undefined || result === undefined) return
+      if (state?.end === undefined) return
       const { ref, hubId, end } = state
+      const result = (await readResult(this.#ports.store, attemptId)) ?? withoutText(end)
       await this.#ports.engine.transact((tx) =>
         this.#sessions.send(
           tx,
           hubId,
-          end?.keeperGone === undefined
+          end.keeperGone === undefined
             ? { type: 'ended', ref, result }
             : { type: 'keeper_gone', ref, message: end.keeperGone },
         ),

@@ -5,6 +5,7 @@ import type { Capacity, NodeCard } from '../core/model.ts'
 import type { Link } from '../ports/peers.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { Session } from '../runtime/session.ts'
+import type { LaneRestart } from '../runtime/session-options.ts'
 import type { NodePorts } from './ports.ts'
 import { type HubRecord, writeHub } from './records.ts'
 
@@ -14,6 +15,8 @@ export interface SessionsInside {
   /** Fences that a hub named as it opened its session, before any of its commands come (rule 5). */
   fence(hubId: string, fences: SessionOpen['fences']): Promise<void>
   inventory(hubId: string): (SessionAccept & { type: 'accept' })['inventory']
+  /** A session's lane begins anew, since a store was put back: says all that is here of the hub (rule 6). */
+  restarted(hubId: string, restart: LaneRestart, send: (message: NodeMessage) => void): void
   card(): NodeCard
   capacity(): Capacity
   isBusy(hubId: string): boolean
@@ -189,6 +192,7 @@ export class Sessions {
       side: 'node',
       apply: (tx, message) => this.#inside.apply(tx, hubId, message),
       control: () => undefined,
+      restarted: (_tx, restart, send) => this.#inside.restarted(hubId, restart, send),
       replace: (message) => (message.type === 'ended' ? withoutText(message) : undefined),
     })
     return { record, session, name: undefined, fences: new Map() }

@@ -41,6 +41,8 @@ export class Outbox {
   readonly #forgotten: string[] = []
   #forgottenBytes = 0
   #bytes = 0
+  /** Rises with each `clear`: writes of before are about other messages under the same numbers. */
+  #era = 0
 
   /** @param options - `keepsBodies`: large bodies stay in memory too, so that `replaceWhere` can look at them */
   constructor(options: {
@@ -129,6 +131,15 @@ export class Outbox {
     throw new NfltrError('store_damaged', `The message ${this.#key(no)} was gone from the store.`)
   }
 
+  /** Nothing of it will ever go out: the lane begins anew (rule 6). */
+  clear(tx: Transaction): void {
+    this.#era += 1
+    for (const no of this.#entries.keys()) tx.delete(this.#key(no))
+    this.#entries.clear()
+    this.#bytes = 0
+    this.sweep(tx)
+  }
+
   /** The peer has these. Their rows go with the next commit that `sweep` is part of. */
   forget(from: number, to: number): void {
     for (let no = from; no <= to; no++) {
@@ -154,7 +165,9 @@ export class Outbox {
   #write(tx: Transaction, no: number, entry: Entry, body: Uint8Array): void {
     tx.put(this.#key(no), writeRow(entry, body))
     entry.unsynced += 1
+    const era = this.#era
     tx.afterDurable(() => {
+      if (era !== this.#era) return
       // A replacement took this entry's place in the meantime, and with it its count.
       const current = this.#entries.get(no)
       if (current === undefined) return

@@ -62,6 +62,9 @@ export function cursorFor(lanes: readonly LaneCursor[], lane: number): LaneCurso
 }
 
 const explanations: Record<LaneFault, string> = {
+  newer_incarnation: 'it knows a later state of the store of this side',
+  older_incarnation: 'its store was put back to an earlier state',
+  acked_above_received: 'it got acknowledgements that this side knows nothing of',
   received_above_sent: 'it has applied messages that this side never sent',
   received_below_acked: 'it no longer has messages that it acknowledged',
   sent_below_received: 'it no longer knows of messages that this side got from it',

@@ -1,7 +1,7 @@
 import type { NfltrError } from '../core/errors.ts'
 import { limits as bounds } from '../core/limits.ts'
 import type { ControlMessage, HubMessage, NodeMessage, WorkMessage } from '../core/messages.ts'
-import type { LaneLimits } from '../core/session-lane.ts'
+import type { LaneFault, LaneLimits } from '../core/session-lane.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import { decodeFrame, encodeFrame, partMaxBytes } from '../wire/session-codec.ts'
@@ -43,8 +43,21 @@ export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage>
   readonly control: (message: ControlMessage) => void
   /** What takes the place of a message that is over a bound of the wire, under its number. Absent or undefined: a void. */
   readonly replace?: (message: Out, error: NfltrError) => Out | undefined
+  /**
+   * The lane began anew, since one of the two stores was lost or put back (rule 6): nothing that was sent or received
+   * before counts any more, and both sides reconcile. In the transaction that restarts it, before any link runs over it.
+   */
+  readonly restarted?: (tx: Transaction, restart: LaneRestart, send: (message: Out) => void) => void
   readonly limits?: Partial<SessionLimits>
   readonly codec?: SessionCodec
+}
+
+/** Whose store was put back, as far as this side can tell, and its own incarnation from now on. */
+export interface LaneRestart {
+  readonly side: 'own' | 'peer'
+  readonly incarnation: number
+  /** What showed it; absent where the store itself was found put back when it was opened. */
+  readonly fault?: LaneFault
 }
 
 export interface SessionCounts {
@@ -66,10 +79,20 @@ const fromNode: Record<NodeMessage['type'], true> = {
   ended: true,
   keeper_gone: true,
   receipt: true,
+  inventory: true,
+  quarantined: true,
   unsupported: true,
 }
 
-const fromHub: Record<HubMessage['type'], true> = { claim: true, steer: true, stop: true, collected: true, void: true }
+const fromHub: Record<HubMessage['type'], true> = {
+  claim: true,
+  steer: true,
+  stop: true,
+  collected: true,
+  recall: true,
+  quarantined: true,
+  void: true,
+}
 
 /** What each side may get from the other: anything else must not reach code that knows only these. */
 export const kinds = { hub: new Set(Object.keys(fromNode)), node: new Set(Object.keys(fromHub)) } as const

@@ -1,4 +1,4 @@
-import { NfltrError } from '../core/errors.ts'
+import { NfltrError, unreachable } from '../core/errors.ts'
 import type {
   ControlMessage,
   LaneCursor,
@@ -8,6 +8,7 @@ import type {
   WorkMessage,
 } from '../core/messages.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
+import type { LaneFault } from '../core/session-lane.ts'
 import type { Link } from '../ports/peers.ts'
 import { Attachment, linkErrors } from './attachment.ts'
 import type { Transaction } from './engine.ts'
@@ -16,6 +17,7 @@ import { cursorFor, faultError, readFirst, readOpen } from './session-opening.ts
 import {
   defaultLimits,
   kinds,
+  type LaneRestart,
   type SessionCounts,
   type SessionLimits,
   type SessionOptions,
@@ -79,6 +81,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
     })
     const epoch = known === undefined ? 0 : decodeRecord<{ epoch: number }>(known).epoch
     const session = new Session<Out, In>(options, lane, epoch)
+    if (lane.isOfEarlierStore) await session.#restart({ side: 'own' })
     return session
   }
 
@@ -132,13 +135,16 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       await link.send(this.#codec.encodeFrame({ type: 'open', ...open, lanes: [own] }))
       const answer = await readFirst(link, this.#codec)
       timer.cancel()
-      if (answer.type === 'refused') throw refusal(answer)
+      if (answer.type === 'refused') throw await this.#refused(answer)
       if (answer.type !== 'accept') {
         throw new NfltrError('protocol_violation', `The node answered the opening with a frame of kind ${answer.type}.`)
       }
-      const peer = cursorFor(answer.lanes, workLane)
+      const fit = await this.#fit(cursorFor(answer.lanes, workLane))
+      // The node begins at once where it began anew; a hub has to open again under its new incarnation.
+      if (fit.restart?.side === 'own') throw faultError(fit.restart.fault, workLane)
+      const told = fit.restart === undefined ? own : { ...this.#lane.cursor, sent: 0, received: 0 }
       const attachment = this.#attach(link, attempt)
-      await this.#linkUp(attachment, attempt, { own, peer })
+      await this.#linkUp(attachment, attempt, { own: told, peer: fit.peer })
       this.#start(attachment)
       return answer
     } catch (error) {
@@ -164,8 +170,10 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       this.#highestEpoch = open.epoch
       this.#sessionNo = open.sessionNo
       const attempt = this.#begin()
-      const own = this.#lane.cursor
-      const peer = cursorFor(open.lanes, workLane)
+      const { peer } = await this.#fit(cursorFor(open.lanes, workLane))
+      // From here on the numbers of this side are about the hub's store as it is now.
+      const { storeId, incarnation } = peer
+      const own = { ...this.#lane.cursor, peer: { storeId, incarnation } }
       const attachment = this.#attach(link, attempt)
       await this.#linkUp(attachment, attempt, { own, peer }, open.epoch)
       await link.send(this.#codec.encodeFrame({ type: 'accept', ...accept, lanes: [own] }))
@@ -240,6 +248,56 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
   close(): void {
     this.#isClosed = true
     this.#begin()
+  }
+
+  /**
+   * Compares the stores of both sides, and begins the lane anew where one of them was put back (rule 6).
+   *
+   * @returns the peer's cursor as it counts now
+   * @throws {NfltrError} `protocol_violation` with `details.fault` where the peer has not noticed what it lost
+   */
+  async #fit(peer: LaneCursor): Promise<Fit> {
+    const opening = this.#lane.judge(peer)
+    switch (opening.type) {
+      case 'fits':
+        return { peer: opening.peer }
+      case 'restart':
+        await this.#restart({ side: 'peer' })
+        return { peer: opening.peer, restart: { side: 'peer' } }
+      case 'fault':
+        throw faultError(opening.fault, workLane)
+      case 'own_rollback': {
+        const { fault, incarnation } = opening
+        await this.#restart({ side: 'own', fault, incarnation })
+        const again = this.#lane.judge(peer)
+        if (again.type === 'fault' || again.type === 'own_rollback') throw faultError(again.fault, workLane)
+        return { peer: again.peer, restart: { side: 'own', fault } }
+      }
+      default:
+        return unreachable(opening)
+    }
+  }
+
+  #restart(why: { readonly side: 'own' | 'peer'; readonly fault?: LaneFault; readonly incarnation?: number }) {
+    const { side, fault } = why
+    return this.#options.engine.transact((tx) => {
+      this.#lane.restart(tx, why.incarnation)
+      const { incarnation } = this.#lane
+      const restart: LaneRestart = { side, incarnation, ...(fault === undefined ? {} : { fault }) }
+      this.#options.restarted?.(tx, restart, (message) => this.send(tx, message))
+    })
+  }
+
+  /** A node that refuses for its store says what it has: this side sees from it whether its own was put back. */
+  async #refused(answer: SessionAccept & { readonly type: 'refused' }): Promise<NfltrError> {
+    const error = refusal(answer)
+    const told = answer.lanes?.find(({ lane }) => lane === workLane)
+    if (told === undefined) return error
+    const opening = this.#lane.judge(told)
+    if (opening.type !== 'own_rollback') return error
+    const { fault, incarnation } = opening
+    await this.#restart({ side: 'own', fault, incarnation })
+    return error
   }
 
   /** Ends whatever link is there; the number tells later whether another one took over in turn. */
@@ -395,7 +453,13 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
     const isStaleSession = error.details['refused'] === 'stale_session'
     const code = error.code === 'stale_epoch' ? 'stale_epoch' : isStaleSession ? 'stale_session' : 'protocol_violation'
     const { message } = error
-    const frame = this.#codec.encodeFrame({ type: 'refused', code, message, highestEpochSeen: this.#highestEpoch })
+    const frame = this.#codec.encodeFrame({
+      type: 'refused',
+      code,
+      message,
+      highestEpochSeen: this.#highestEpoch,
+      ...(error.details['fault'] === undefined ? {} : { lanes: [this.#lane.cursor] }),
+    })
     return link.send(frame).then(
       () => true,
       () => false,
@@ -419,6 +483,11 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
     else link.close(reason)
     return reason
   }
+}
+
+interface Fit {
+  readonly peer: LaneCursor
+  readonly restart?: { readonly side: 'peer' } | { readonly side: 'own'; readonly fault: LaneFault }
 }
 
 function epochKey(remote: string): string {

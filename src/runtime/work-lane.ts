@@ -1,6 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import type { ControlMessage, LaneCursor, SessionFrame, WorkMessage } from '../core/messages.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
+import { judgeOpening, type Opening } from '../core/rollback.ts'
 import { stepLane } from '../core/session.ts'
 import {
   cursorOf,
@@ -16,6 +17,7 @@ import {
   nextMessage,
   nextPartBytes,
   restoreLane,
+  type StoreMark,
 } from '../core/session-lane.ts'
 import { sha256 } from '../identity/hash.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -66,15 +68,20 @@ export class WorkLane {
   readonly counts = { replaced: 0, duplicates: 0 }
   readonly #options: WorkLaneOptions
   readonly #recordKey: string
+  /** This side's store as the lane's numbers are about it. */
+  #own: StoreMark
   readonly #assembly = new Assembly()
   #state: LaneState
   #carrier: LaneCarrier | undefined
   #held: Held[] = []
   #isApplying = false
   #outgoing: OutgoingMessage | undefined
+  /** Rises when the lane begins anew: what was under way before it is about other numbers. */
+  #generation = 0
 
-  private constructor(options: WorkLaneOptions, state: LaneState) {
+  private constructor(options: WorkLaneOptions, own: StoreMark, state: LaneState) {
     this.#options = options
+    this.#own = own
     this.#state = state
     this.#recordKey = recordKey(options)
     this.outbox = new Outbox(options)
@@ -83,15 +90,52 @@ export class WorkLane {
   /** @throws {NfltrError} `store_damaged`, `store_newer` */
   static async load(options: WorkLaneOptions): Promise<WorkLane> {
     const bytes = await options.store.get(recordKey(options))
-    const state =
-      bytes === undefined ? newLane(options.lane) : restoreLane(options.lane, decodeRecord<LaneRecord>(bytes))
-    const lane = new WorkLane(options, state)
+    const record = bytes === undefined ? undefined : decodeRecord<LaneRecord>(bytes)
+    const state = record === undefined ? newLane(options.lane) : restoreLane(options.lane, record)
+    const lane = new WorkLane(options, record?.own ?? options.store.identity, state)
     await lane.outbox.load(state.acked, state.sent)
     return lane
   }
 
   get cursor(): LaneCursor {
-    return cursorOf(this.#state, this.#options.store.identity)
+    return cursorOf(this.#state, this.#own)
+  }
+
+  /** Whether the store was found put back since the lane was last written: its numbers are about an earlier one. */
+  get isOfEarlierStore(): boolean {
+    const { storeId, incarnation } = this.#options.store.identity
+    return storeId !== this.#own.storeId || incarnation > this.#own.incarnation
+  }
+
+  /** Compares what the peer told at an opening with what is here. Changes nothing. */
+  judge(peer: LaneCursor): Opening {
+    const { peer: known, sentDurable: sent, acked, received } = this.#state
+    const own = this.#own
+    return judgeOpening(
+      { peer: known, sent, acked, received },
+      { own, peer, hashAtReceived: this.#hashAt(peer.received) },
+    )
+  }
+
+  /**
+   * Begins the lane anew: the numbers of before mean nothing any more, and what was not acknowledged is never sent.
+   *
+   * @param incarnation - of this side's store from now on, where it was that one which was put back
+   */
+  restart(tx: Transaction, incarnation?: number): void {
+    const { storeId, incarnation: current } = this.#options.store.identity
+    this.#own = { storeId, incarnation: Math.max(current, this.#own.incarnation, incarnation ?? 0) }
+    this.outbox.clear(tx)
+    this.#state = { ...newLane(this.#options.lane), peer: this.#state.peer }
+    this.#held = []
+    this.#assembly.reset()
+    this.#outgoing = undefined
+    this.#generation += 1
+    this.#persist(tx)
+  }
+
+  get incarnation(): number {
+    return this.#own.incarnation
   }
 
   get isCaughtUp(): boolean {
@@ -104,7 +148,10 @@ export class WorkLane {
     const no = this.#state.sent + 1
     this.#step({ type: 'send', hash }, tx)
     this.outbox.add(tx, no, { hash, atMs: this.#options.clock.wallMs(), body })
-    tx.afterDurable(() => this.#step({ type: 'sent_durable', no }))
+    const generation = this.#generation
+    tx.afterDurable(() => {
+      if (generation === this.#generation) this.#step({ type: 'sent_durable', no })
+    })
   }
 
   /** Replaces by a void what is not acknowledged and `test` names. */
@@ -225,9 +272,10 @@ export class WorkLane {
         if (message.message.type !== 'void') this.#options.apply(tx, message.message)
       }
       this.#step({ type: 'applied', no, hash }, tx)
+      const generation = this.#generation
       tx.afterDurable(() => {
         this.#isApplying = false
-        this.#step({ type: 'applied_durable', no, hash })
+        if (generation === this.#generation) this.#step({ type: 'applied_durable', no, hash })
         this.#applyHeld()
       })
     })
@@ -328,7 +376,7 @@ export class WorkLane {
   /** The record and the deletes that it allows go together, so no row is left below a cursor that no scan begins at. */
   #persist(tx: Transaction): void {
     const { peer, sent, sentHash, acked, ackedHash, received, receivedHash } = this.#state
-    const record: LaneRecord = { peer, sent, sentHash, acked, ackedHash, received, receivedHash }
+    const record: LaneRecord = { own: this.#own, peer, sent, sentHash, acked, ackedHash, received, receivedHash }
     tx.put(this.#recordKey, encodeRecord(record))
     this.outbox.sweep(tx)
   }

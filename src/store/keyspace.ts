@@ -138,8 +138,8 @@ export const keyspace: readonly KeyspaceRow[] = [
   {
     prefix: 'hub/counter/',
     owner: 'hub',
-    holds: "the hub's epoch and the next delivery number",
-    retention: 'as long as the store; two records',
+    holds: "the hub's epoch, the next delivery number, and the incarnation that it has come to terms with",
+    retention: 'as long as the store; three records',
   },
 ]
 

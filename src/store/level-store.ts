@@ -9,6 +9,7 @@ import { type Database, openDatabase, storeError } from './level-database.ts'
 import { LevelWriter, type Seal, sealKey } from './level-writer.ts'
 import { openRecord, sealRecord } from './record-envelope.ts'
 import {
+  bornOf,
   isHeadless,
   markerFormat,
   readHolder,
@@ -35,7 +36,8 @@ export interface LevelStoreOptions {
 
 /**
  * Opens the store of a folder (`db/`, `db.marker`, `holder.json`), and makes it where there never was one. Every record
- * is checked against its checksum, and all together against the account kept with each commit: what opens is whole.
+ * is checked against its checksum, and all together against the account kept with each commit: what opens is whole. One that
+ * is a copy, and so may stand at an earlier time than it once did, opens under another incarnation (rule 6).
  *
  * @throws {NfltrError} `store_held` with pid, host and since of the holder; `store_damaged` naming what was found;
  *   `store_newer`; `store_failed`; `disk_full`
@@ -50,8 +52,11 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
     throw error instanceof NfltrError && error.code === 'store_held' ? heldError(error, files.holder) : error
   })
   try {
-    const { identity, seal } = await readAccount(database, marker)
-    writeWhole(files.marker, { format: markerFormat, ...identity, commits: seal.commits } satisfies StoreMarker)
+    const born = bornOf(files.db)
+    const isCopy = born !== undefined && marker?.born !== undefined && marker.born !== born
+    const { identity: found, seal } = await readAccount(database, marker, isCopy)
+    const identity = isCopy ? await renew(database, found, marker) : found
+    writeWhole(files.marker, markerOf(identity, seal, born))
     writeWhole(files.holder, thisHolder(options.holder?.session))
     return new LevelStore({ database, identity, seal, files, rows: options.keyspace ?? keyspace })
   } catch (error) {
@@ -64,6 +69,7 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
 async function readAccount(
   database: Database,
   marker: StoreMarker | undefined,
+  isCopy: boolean,
 ): Promise<{ readonly identity: StoreIdentity; readonly seal: Seal }> {
   const sealed = { identity: database.getSync(identityKey), seal: database.getSync(sealKey) }
   if (sealed.identity === undefined || sealed.seal === undefined) {
@@ -80,9 +86,8 @@ async function readAccount(
       expected: marker.storeId,
     })
   }
-  if (marker !== undefined && seal.commits < marker.commits) {
-    const found = `it ended at commit ${seal.commits}, and commit ${marker.commits} had been made`
-    throw damaged(`${found}: it was put back to an earlier time, or lost its latest writes`, {
+  if (marker !== undefined && !isCopy && seal.commits < marker.commits) {
+    throw damaged(`it ended at commit ${seal.commits}, and commit ${marker.commits} had been made`, {
       found: seal.commits,
       expected: marker.commits,
     })
@@ -94,6 +99,26 @@ async function readAccount(
     found: digest.records,
     expected: seal.digest.records,
   })
+}
+
+/**
+ * The same store under another incarnation, on disk before anything is done with it: its folder is a copy, which holds
+ * what was there when it was made (rule 6). One that was only moved is none.
+ */
+async function renew(
+  database: Database,
+  identity: StoreIdentity,
+  marker: StoreMarker | undefined,
+): Promise<StoreIdentity> {
+  const incarnation = Math.max(identity.incarnation, marker?.incarnation ?? 0) + 1
+  const renewed: StoreIdentity = { ...identity, incarnation }
+  const value = sealRecord(identityKey, encodeRecord(renewed))
+  await database.batch([{ type: 'put', key: identityKey, value }], { sync: true })
+  return renewed
+}
+
+function markerOf(identity: StoreIdentity, { commits }: Seal, born: string | undefined): StoreMarker {
+  return { format: markerFormat, ...identity, commits, ...(born === undefined ? {} : { born }) }
 }
 
 async function initialise(database: Database): Promise<{ readonly identity: StoreIdentity; readonly seal: Seal }> {
@@ -144,7 +169,7 @@ class LevelStore implements Store {
   readonly failed: Promise<Error>
   readonly #database: Database
   readonly #writer: LevelWriter
-  readonly #files: { readonly marker: string; readonly holder: string }
+  readonly #files: { readonly db: string; readonly marker: string; readonly holder: string }
   readonly #rows: readonly KeyspaceRow[]
   #isClosed = false
 
@@ -152,7 +177,7 @@ class LevelStore implements Store {
     readonly database: Database
     readonly identity: StoreIdentity
     readonly seal: Seal
-    readonly files: { readonly marker: string; readonly holder: string }
+    readonly files: { readonly db: string; readonly marker: string; readonly holder: string }
     readonly rows: readonly KeyspaceRow[]
   }) {
     const failed = Promise.withResolvers<Error>()
@@ -196,8 +221,7 @@ class LevelStore implements Store {
     this.#isClosed = true
     await this.#writer.idle()
     if (this.#writer.failure === undefined) {
-      const { commits } = this.#writer.seal
-      writeWhole(this.#files.marker, { format: markerFormat, ...this.identity, commits } satisfies StoreMarker)
+      writeWhole(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
     }
     // Before the lock is let go: the next holder writes its own.
     removeFile(this.#files.holder)

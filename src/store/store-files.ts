@@ -1,4 +1,14 @@
-import { closeSync, fsyncSync, openSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  closeSync,
+  fsyncSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
@@ -22,6 +32,8 @@ export interface StoreHolder {
 export interface StoreMarker extends StoreIdentity {
   readonly format: number
   readonly commits: number
+  /** When the database's folder was made, in nanoseconds: a copy of it was made later. Absent where no file system tells. */
+  readonly born?: string
 }
 
 export const markerFormat = 1
@@ -77,14 +89,14 @@ export function readMarker(path: string): StoreMarker | undefined {
       details: { format: marker['format'] },
     })
   }
-  const { format, storeId, incarnation, commits } = marker ?? {}
+  const { format, storeId, incarnation, commits, born } = marker ?? {}
   if (
     typeof format === 'number' &&
     typeof storeId === 'string' &&
     typeof incarnation === 'number' &&
     typeof commits === 'number'
   ) {
-    return { format, storeId, incarnation, commits }
+    return { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
   }
   throw new NfltrError('store_damaged', `The marker ${path} could not be read.`, { details: { found: 'marker' } })
 }
@@ -96,6 +108,12 @@ function parse(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined
   }
+}
+
+/** When a folder was made, in nanoseconds; undefined where the file system does not tell. Copying a folder makes another. */
+export function bornOf(path: string): string | undefined {
+  const { birthtimeNs } = statSync(path, { bigint: true })
+  return birthtimeNs > 0n ? String(birthtimeNs) : undefined
 }
 
 /** Replaces a file whole: written beside it, synced, renamed, and the folder synced, so that no crash leaves half of it. */

@@ -36,8 +36,8 @@ const revocationLists = list(64, limits.revocationsMaxBytes)
 export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> = {
   SessionOpen: { hub_id: id, lanes: list(8), fences: list(1500) },
   SessionAccept: { lanes: list(8), boot_id: id, inventory: list(1000) },
-  SessionRefused: { code: word, message: prose },
-  LaneCursor: { store_id: id, hash: word },
+  SessionRefused: { code: word, message: prose, lanes: list(8) },
+  LaneCursor: { store_id: id, hash: word, peer_store_id: id },
   Fence: { attempt_id: id },
   InventoryEntry: { attempt_id: id, state: word, keeper: word },
   Part: { bytes: bytes(limits.sessionFrameMaxBytes), digest: bytes(8) },
@@ -86,6 +86,9 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
   KeeperGone: { message: prose },
   Receipt: { receipt_id: hash, envelope },
   Unsupported: { kind: word },
+  Inventory: { attempts: list(limits.inventoryPageMax), orphans: list(limits.inventoryPageMax, 128) },
+  AttemptSummary: { state: word, title: bytes(limits.titleMaxBytes) },
+  Quarantined: { kind: word, message: prose },
   Membership: {
     mesh_id: id,
     issuer_id: id,

@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { AttemptRef, LaneCursor } from '../core/messages.ts'
 import { type Capacity, type NodeCard, reasons } from '../core/model.ts'
-import { defined, filled, oneOf, required, wide } from './codec.ts'
+import { defined, filled, oneOf, optionalNumber, optionalWide, required, wide } from './codec.ts'
 import type {
   NodeCardSchema,
   Pair,
@@ -42,6 +42,11 @@ export function toCursor(cursor: LaneCursor) {
     sent: wide(cursor.sent),
     received: wide(cursor.received),
     hash: cursor.hash,
+    ...defined({
+      acked: optionalWide(cursor.acked),
+      peerStoreId: cursor.peer?.storeId,
+      peerIncarnation: optionalWide(cursor.peer?.incarnation),
+    }),
   }
 }
 
@@ -53,7 +58,14 @@ export function fromCursor(cursor: WireLaneCursor): LaneCursor {
     sent: Number(cursor.sent),
     received: Number(cursor.received),
     hash: cursor.hash,
+    ...defined({ acked: optionalNumber(cursor.acked), peer: peerOf(cursor) }),
   }
+}
+
+function peerOf({ peerStoreId, peerIncarnation }: WireLaneCursor): LaneCursor['peer'] {
+  return peerStoreId === undefined || peerIncarnation === undefined
+    ? undefined
+    : { storeId: peerStoreId, incarnation: Number(peerIncarnation) }
 }
 
 export function fromCapacity(capacity: WireCapacity | undefined): Capacity {

@@ -56,11 +56,13 @@ function toFrame(frame: SessionFrame): FrameKind {
           inventory: frame.inventory.map(({ attemptId, state, keeper }) => ({ attemptId, state, keeper })),
           card: toCard(frame.card),
           capacity: { ...frame.capacity },
+          inventoryIsCut: frame.isInventoryCut === true,
         },
       }
     case 'refused': {
       const { code, message, highestEpochSeen } = frame
-      return { case: 'refused', value: { code, message, highestEpochSeen: wide(highestEpochSeen) } }
+      const lanes = (frame.lanes ?? []).map(toCursor)
+      return { case: 'refused', value: { code, message, highestEpochSeen: wide(highestEpochSeen), lanes } }
     }
     case 'control':
       return { case: 'control', value: { kind: toControl(frame.message) } }
@@ -86,6 +88,7 @@ function fromFrame(frame: WireFrame): DecodedFrame {
         code: oneOf(refusals, kind.value.code, 'code'),
         message: kind.value.message,
         highestEpochSeen: Number(kind.value.highestEpochSeen),
+        ...(kind.value.lanes.length === 0 ? {} : { lanes: kind.value.lanes.map(fromCursor) }),
       }
     case 'control': {
       const message = fromControl(kind.value)
@@ -126,6 +129,7 @@ function fromAccept(accept: WireAccept): SessionAccept {
     })),
     card: fromCard(accept.card),
     capacity: fromCapacity(accept.capacity),
+    ...(accept.inventoryIsCut ? { isInventoryCut: true } : {}),
   }
 }
 

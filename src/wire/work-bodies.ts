@@ -5,14 +5,16 @@ import { amount, defined, oneOf, optionalNumber, optionalOneOf, optionalWide, re
 import type {
   AttemptResultSchema,
   ClaimSchema,
+  InventorySchema,
   TaskEventSchema,
   AttemptResult as WireAttemptResult,
   Claim as WireClaim,
+  Inventory as WireInventory,
   TaskEvent as WireTaskEvent,
   TurnRequest as WireTurnRequest,
   Usage as WireUsage,
 } from './generated/rev1/work_pb.ts'
-import { fromPairs, toPairs } from './model-codec.ts'
+import { fromPairs, fromRef, toPairs, toRef } from './model-codec.ts'
 
 /** The bodies of work messages that hold more than a field or two. */
 type Claim = Extract<HubMessage, { type: 'claim' }>
@@ -125,6 +127,38 @@ function fromUsage(usage: WireUsage): AttemptResult['usage'] {
     outputTokens: Number(usage.outputTokens),
     costUsd: amount(usage.costUsd, 'cost_usd'),
     durationMs: Number(usage.durationMs),
+  }
+}
+
+type InventoryMessage = Extract<NodeMessage, { type: 'inventory' }>
+
+const reports = ['claimed', 'running', 'ended'] as const
+
+export function toInventory(message: InventoryMessage): MessageInitShape<typeof InventorySchema> {
+  return {
+    isLast: message.isLast,
+    orphans: [...message.orphans],
+    attempts: message.attempts.map(({ ref, turn, state, title, claimedAtMs }) => ({
+      ref: toRef(ref),
+      turn,
+      state,
+      claimedAtMs: wide(claimedAtMs),
+      ...defined({ title }),
+    })),
+  }
+}
+
+export function fromInventory(wire: WireInventory): Omit<InventoryMessage, 'type'> {
+  return {
+    isLast: wire.isLast,
+    orphans: wire.orphans,
+    attempts: wire.attempts.map(({ ref, turn, state, title, claimedAtMs }) => ({
+      ref: fromRef(ref),
+      turn,
+      state: oneOf(reports, state, 'state'),
+      claimedAtMs: Number(claimedAtMs),
+      ...defined({ title }),
+    })),
   }
 }
 

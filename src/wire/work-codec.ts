@@ -3,10 +3,20 @@ import { unreachable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { WorkMessage } from '../core/messages.ts'
 import { reasons } from '../core/model.ts'
-import { decodeMessage, defined, encodeMessage, filled, invalid, oneOf, required } from './codec.ts'
+import { decodeMessage, defined, encodeMessage, filled, invalid, oneOf, required, wide } from './codec.ts'
 import { WorkMessageSchema } from './generated/rev1/work_pb.ts'
 import { fromRef, toRef } from './model-codec.ts'
-import { fromClaim, fromResult, fromTaskEvent, messageFates, toClaim, toResult, toTaskEvent } from './work-bodies.ts'
+import {
+  fromClaim,
+  fromInventory,
+  fromResult,
+  fromTaskEvent,
+  messageFates,
+  toClaim,
+  toInventory,
+  toResult,
+  toTaskEvent,
+} from './work-bodies.ts'
 
 /** A message as it was read. One of an unknown kind is answered `unsupported` with the same kind and command id, and passed. */
 export type DecodedWork = WorkMessage | { readonly type: 'unknown'; readonly kind: string; readonly commandId?: string }
@@ -62,7 +72,14 @@ function toBody(message: WorkMessage): BodyInit | undefined {
       return { case: 'receipt', value: { receiptId: message.receipt.receiptId, envelope: message.receipt.envelope } }
     case 'unsupported':
       return { case: 'unsupported', value: { kind: message.kind } }
+    case 'inventory':
+      return { case: 'inventory', value: toInventory(message) }
+    case 'quarantined': {
+      const { no, kind } = message
+      return { case: 'quarantined', value: { no: wide(no), kind, message: message.message } }
+    }
     case 'claimed':
+    case 'recall':
     case 'void':
       return undefined
     default:
@@ -85,6 +102,7 @@ const readerTable: { [K in WorkMessage['type']]: (message: Wire) => Extract<Work
     ...command(message),
     resultHash: filled(bodyOf(message, 'collected').resultHash, 'result_hash'),
   }),
+  recall: (message) => ({ type: 'recall', ...command(message) }),
   void: () => ({ type: 'void' }),
   claimed: (message) => ({ type: 'claimed', ref: fromRef(message.ref) }),
   declined: (message) => {
@@ -122,6 +140,11 @@ const readerTable: { [K in WorkMessage['type']]: (message: Wire) => Extract<Work
     const { receiptId, envelope } = bodyOf(message, 'receipt')
     const receipt = { receiptId: filled(receiptId, 'receipt_id'), envelope: filled(envelope, 'envelope') }
     return { type: 'receipt', ref: fromRef(message.ref), receipt }
+  },
+  inventory: (message) => ({ type: 'inventory', ...fromInventory(bodyOf(message, 'inventory')) }),
+  quarantined: (message) => {
+    const { no, kind, message: text } = bodyOf(message, 'quarantined')
+    return { type: 'quarantined', no: Number(no), kind, message: text }
   },
   unsupported: (message) => ({
     type: 'unsupported',

@@ -42,7 +42,7 @@ describe('an attempt, as its hub sees it', () => {
     expect(state).toMatchObject({ phase: 'ended', bootId: 'boot-1' })
     expect(effects).toEqual([
       { type: 'persist' },
-      { type: 'accept_result', result: result('first'), isLate: false, isSuperseded: false },
+      { type: 'accept_result', result: result('first'), isLate: false, isSuperseded: false, isMaybeSeen: false },
     ])
   })
 

@@ -94,6 +94,15 @@ describe('an agent and its turns', () => {
     expect(run(placed, claimed, ended(), receipt, receipt).effects).toEqual([])
   })
 
+  test('takes no receipt before the end, and the real one after it', () => {
+    const early: AgentEvent = { type: 'receipt', attemptId: 'att_1', receiptId: 'rcp_early' }
+    const real: AgentEvent = { type: 'receipt', attemptId: 'att_1', receiptId: 'rcp_real' }
+
+    const { state } = run(placed, claimed, early, started, ended(), real)
+
+    expect(currentTask(state)).toMatchObject({ stage: 'receipt', receiptId: 'rcp_real' })
+  })
+
   test('sends the claim with everything but the brief', () => {
     const { effects } = run(placed)
 
@@ -173,7 +182,11 @@ describe('an agent and its turns', () => {
     expect(effect(gone.effects, 'deliver')?.entry).toMatchObject({ outcome: 'node_lost', ground: 'silent' })
     expect(effect(late.effects, 'deliver')?.entry).toMatchObject({ outcome: 'completed', isLate: true })
     expect(agentStateOf(late.state)).toBe('idle')
-    expect(again.effects).toEqual([{ type: 'keep_as_evidence', reason: 'already_ended' }])
+    // Nothing is decided; a node that says it once more is told that it arrived.
+    expect(again.effects).toMatchObject([
+      { type: 'keep_as_evidence', reason: 'already_ended' },
+      { type: 'send_collected', ref: { attemptId: 'att_1' } },
+    ])
   })
 
   test('names the attempts of which something may still come', () => {

@@ -2,7 +2,7 @@ import type { ControlMessage, HubMessage, NodeMessage, SessionAccept, WorkMessag
 import { type NodeCard, noUsage } from '../../src/core/model.ts'
 import { Engine, type Transaction } from '../../src/runtime/engine.ts'
 import { Session } from '../../src/runtime/session.ts'
-import type { SessionOptions } from '../../src/runtime/session-options.ts'
+import type { LaneRestart, SessionOptions } from '../../src/runtime/session-options.ts'
 import { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { type MemoryStore, type MemoryStoreOptions, openMemoryStore } from '../../src/store/memory-store.ts'
 import type { ManualClock } from '../contracts/manual-clock.ts'
@@ -59,6 +59,8 @@ export interface Side<Out extends WorkMessage, In extends WorkMessage> {
   /** Applied in memory since this process started. */
   readonly applied: In[]
   readonly control: ControlMessage[]
+  /** Each time the lane began anew since this process started. */
+  readonly restarts: LaneRestart[]
   /** Texts of everything applied that is on disk, in order. */
   onDisk(): string[]
   send(message: Out): Promise<void>
@@ -87,6 +89,7 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
   const engine = new Engine(store)
   const applied: In[] = []
   const control: ControlMessage[] = []
+  const restarts: LaneRestart[] = []
   let count = disk.keys('test/').filter((key) => key.startsWith('test/')).length
   const session = await Session.load<Out, In>({
     engine,
@@ -100,6 +103,7 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
       options.react?.(self, tx, message)
     },
     control: (message) => control.push(message),
+    restarted: (_tx, restart) => restarts.push(restart),
     ...(limits === undefined ? {} : { limits }),
     ...(replace === undefined ? {} : { replace }),
   })
@@ -109,6 +113,7 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
     session,
     applied,
     control,
+    restarts,
     onDisk: () =>
       disk
         .entries()

@@ -97,33 +97,56 @@ describe('opening a session', () => {
     expect(node.store.disk.keys()).toContain('lane/hub_1/session')
   })
 
-  test('says on both sides why two stores do not fit together, and changes nothing', async () => {
+  test('begins anew with a node whose store was put back, and says so on both sides', async () => {
     const { clock, hub, node } = await sides()
-    const backup = { hub: hub.store.disk.copy(), node: node.store.disk.copy() }
+    const backup = node.store.disk.copy()
+    await connect(hub, node, { clock })
+    await hub.send(say('a'))
+    await node.send(tell('b'))
+    await settle()
+    await hub.send(say('c'))
+    node.store.crash()
+
+    const oldNode = await openNode({ clock, disk: backup })
+    await connect(hub, oldNode, { clock })
+    await settle()
+    await hub.send(say('d'))
+    await oldNode.send(tell('e'))
+    await settle()
+
+    // What had not arrived by then is the business of both to compare: it is never sent blindly.
+    expect(oldNode.restarts).toMatchObject([{ side: 'own', fault: 'received_above_sent', incarnation: 2 }])
+    expect(hub.restarts).toMatchObject([{ side: 'peer' }])
+    expect(oldNode.onDisk()).toEqual(['d'])
+    expect(hub.onDisk()).toEqual(['b', 'e'])
+    expect(hub.session.isCaughtUp).toBe(true)
+  })
+
+  test('refuses a hub whose store was put back once, tells it what it lost, and begins anew with it', async () => {
+    const { clock, hub, node } = await sides()
+    const backup = hub.store.disk.copy()
     await connect(hub, node, { clock })
     await hub.send(say('a'))
     await node.send(tell('b'))
     await settle()
 
-    const oldNode = await openNode({ clock, disk: backup.node })
-    await expect(connect(hub, oldNode, { clock })).rejects.toMatchObject({
-      code: 'protocol_violation',
-      message: expect.stringContaining('applied messages that this side never sent'),
-      details: { refused: 'protocol_violation' },
-    })
-    const oldHub = await openHub({ clock, disk: backup.hub })
-    await expect(connect(oldHub, node, { clock })).rejects.toMatchObject({
-      code: 'protocol_violation',
-      message: expect.stringContaining('no longer has messages that it acknowledged'),
-    })
-    expect(node.session.counts.peerFaults).toBe(1)
-    expect(hub.session.isAttached).toBe(false)
-
-    // The two that belong together still do.
-    await connect(hub, node, { clock })
-    await hub.send(say('c'))
+    const oldHub = await openHub({ clock, disk: backup })
+    await expect(connect(oldHub, node, { clock })).rejects.toMatchObject({ code: 'protocol_violation' })
+    expect(oldHub.restarts).toMatchObject([{ side: 'own', incarnation: 2 }])
+    await connect(oldHub, node, { clock })
+    await oldHub.send(say('c'))
     await settle()
+
+    expect(node.restarts).toMatchObject([{ side: 'peer' }])
     expect(node.onDisk()).toEqual(['a', 'c'])
+    // Links that break go on from here, and crashes too.
+    await connect(oldHub, node, { clock })
+    const again = await openNode({ clock, disk: node.store.crash() })
+    await connect(oldHub, again, { clock })
+    await oldHub.send(say('d'))
+    await settle()
+    expect(again.onDisk()).toEqual(['a', 'c', 'd'])
+    expect(again.restarts).toEqual([])
   })
 
   test('notices that the same numbers hold other messages', async () => {
@@ -136,8 +159,11 @@ describe('opening a session', () => {
     const oldHub = await openHub({ clock, disk: backup })
     await oldHub.send(say('second history'))
 
-    await expect(connect(oldHub, node, { clock })).rejects.toMatchObject({ code: 'protocol_violation' })
+    await expect(connect(oldHub, node, { clock })).rejects.toMatchObject({ details: { fault: 'other_hash' } })
+    await connect(oldHub, node, { clock })
+    await settle()
     expect(node.onDisk()).toEqual(['first history'])
+    expect(oldHub.restarts).toMatchObject([{ side: 'own', fault: 'other_hash' }])
   })
 
   test('puts a newer link in the place of an older one, whatever the older one is at', async () => {

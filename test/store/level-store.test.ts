@@ -1,10 +1,11 @@
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Store } from '../../src/ports/store.ts'
 import { openLevelStore } from '../../src/store/level-store.ts'
+import { bornOf } from '../../src/store/store-files.ts'
 import { collect, describeStore } from '../contracts/store.ts'
 import { put, testKeyspace } from '../contracts/test-keyspace.ts'
 
@@ -124,14 +125,48 @@ describe('LevelDB', () => {
     expect(await errorOf(open(dir))).toMatchObject({ code: 'store_damaged' })
   })
 
-  test('notices a database that was put back to an earlier time', async () => {
+  test('opens a database that was put back to an earlier time under another incarnation, once', async () => {
     const dir = await filled()
+    const first = await open(dir)
+    const { identity } = first
+    await first.close()
     cpSync(join(dir, 'db'), join(dir, 'backup'), { recursive: true })
     const store = await open(dir)
     await store.commit([put('test/later', 'x')])
     await store.close()
     rmSync(join(dir, 'db'), { recursive: true })
     cpSync(join(dir, 'backup'), join(dir, 'db'), { recursive: true })
+
+    const again = await open(dir)
+    expect(again.identity).toEqual({ storeId: identity.storeId, incarnation: identity.incarnation + 1 })
+    expect(await again.get('test/later')).toBeUndefined()
+    await again.close()
+    const third = await open(dir)
+    expect(third.identity).toEqual(again.identity)
+    await third.close()
+  })
+
+  test('notices that a whole folder is a copy, and not that it was moved', async () => {
+    const dir = await filled()
+    const moved = `${dir}-moved`
+    renameSync(dir, moved)
+    const store = await open(moved)
+    const { identity } = store
+    await store.close()
+    expect(identity.incarnation).toBe(1)
+    cpSync(moved, dir, { recursive: true })
+
+    const copy = await open(dir)
+
+    expect(copy.identity).toEqual({ storeId: identity.storeId, incarnation: 2 })
+    await copy.close()
+  })
+
+  test('refuses a database whose latest commits are gone', async () => {
+    const dir = await filled()
+    const marker = join(dir, 'db.marker')
+    const known = JSON.parse(readFileSync(marker, 'utf8')) as { commits: number }
+    writeFileSync(marker, JSON.stringify({ ...known, commits: known.commits + 1 }))
 
     expect(await errorOf(open(dir))).toMatchObject({ code: 'store_damaged', details: { found: 40, expected: 41 } })
   })
@@ -177,6 +212,9 @@ describe('LevelDB', () => {
       rmSync(dir, { recursive: true })
       cpSync(backup, dir, { recursive: true })
       writeFileSync(path, bytes)
+      // The very folder, not a copy of it: what is missing was lost, and was not put back.
+      const marker = JSON.parse(readFileSync(join(backup, 'db.marker'), 'utf8')) as object
+      writeFileSync(join(dir, 'db.marker'), JSON.stringify({ ...marker, born: bornOf(join(dir, 'db')) }))
 
       let damagedStore: Store | undefined
       try {

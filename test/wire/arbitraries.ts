@@ -36,14 +36,19 @@ const just = fc.constant
 
 export const ref: fc.Arbitrary<AttemptRef> = all({ agentId: id, taskId: id, attemptId: id, epoch: count })
 const capacity = all({ free: small, running: small, queued: small })
-const cursor: fc.Arbitrary<LaneCursor> = all({
-  lane: small,
-  storeId: id,
-  incarnation: count,
-  sent: count,
-  received: count,
-  hash: id,
-})
+const cursor: fc.Arbitrary<LaneCursor> = record(
+  {
+    lane: small,
+    storeId: id,
+    incarnation: count,
+    sent: count,
+    received: count,
+    hash: id,
+    acked: count,
+    peer: all({ storeId: id, incarnation: count }),
+  },
+  ['lane', 'storeId', 'incarnation', 'sent', 'received', 'hash'],
+) as fc.Arbitrary<LaneCursor>
 
 const card: fc.Arbitrary<NodeCard> = record(
   {
@@ -170,7 +175,27 @@ export const work: fc.Arbitrary<WorkMessage> = fc.oneof(
   all({ type: just('steer' as const), commandId: id, ref, messageId: id, text: text(500) }),
   record({ type: just('stop' as const), commandId: id, ref, reason: prose }, ['type', 'commandId', 'ref']),
   all({ type: just('collected' as const), commandId: id, ref, resultHash: id }),
+  all({ type: just('recall' as const), commandId: id, ref }),
   all({ type: just('void' as const) }),
+  all({
+    type: just('inventory' as const),
+    attempts: fc.array(
+      record(
+        {
+          ref,
+          turn: small,
+          state: fc.constantFrom('claimed' as const, 'running' as const, 'ended' as const),
+          title: prose,
+          claimedAtMs: count,
+        },
+        ['ref', 'turn', 'state', 'claimedAtMs'],
+      ),
+      { maxLength: 4 },
+    ),
+    orphans: fc.array(id, { maxLength: 4 }),
+    isLast: fc.boolean(),
+  }),
+  all({ type: just('quarantined' as const), no: count, kind: id, message: prose }),
   all({ type: just('claimed' as const), ref }),
   all({ type: just('declined' as const), ref, reason, message: prose, isPermanent: fc.boolean() }),
   all({ type: just('started' as const), ref, sessionId: id }),

@@ -14,7 +14,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file work.proto.
  */
 export const file_work: GenFile = /*@__PURE__*/
-  fileDesc("Cgp3b3JrLnByb3RvEgpuZmx0ci5yZXYxIuYECgtXb3JrTWVzc2FnZRIMCgRraW5kGAEgASgJEhcKCmNvbW1hbmRfaWQYAiABKAlIAYgBARIjCgNyZWYYAyABKAsyFi5uZmx0ci5yZXYxLkF0dGVtcHRSZWYSIgoFY2xhaW0YCiABKAsyES5uZmx0ci5yZXYxLkNsYWltSAASIgoFc3RlZXIYCyABKAsyES5uZmx0ci5yZXYxLlN0ZWVySAASIAoEc3RvcBgMIAEoCzIQLm5mbHRyLnJldjEuU3RvcEgAEioKCWNvbGxlY3RlZBgNIAEoCzIVLm5mbHRyLnJldjEuQ29sbGVjdGVkSAASKAoIZGVjbGluZWQYFCABKAsyFC5uZmx0ci5yZXYxLkRlY2xpbmVkSAASJgoHc3RhcnRlZBgVIAEoCzITLm5mbHRyLnJldjEuU3RhcnRlZEgAEioKB21lc3NhZ2UYFiABKAsyFy5uZmx0ci5yZXYxLk1lc3NhZ2VGYXRlSAASLQoLdGFza19ldmVudHMYFyABKAsyFi5uZmx0ci5yZXYxLlRhc2tFdmVudHNIABIqCgVlbmRlZBgYIAEoCzIZLm5mbHRyLnJldjEuQXR0ZW1wdFJlc3VsdEgAEi0KC2tlZXBlcl9nb25lGBkgASgLMhYubmZsdHIucmV2MS5LZWVwZXJHb25lSAASJgoHcmVjZWlwdBgaIAEoCzITLm5mbHRyLnJldjEuUmVjZWlwdEgAEi4KC3Vuc3VwcG9ydGVkGBsgASgLMhcubmZsdHIucmV2MS5VbnN1cHBvcnRlZEgAQgYKBGJvZHlCDQoLX2NvbW1hbmRfaWQixAEKBUNsYWltEgwKBHR1cm4YASABKA0SKAoHcmVxdWVzdBgCIAEoCzIXLm5mbHRyLnJldjEuVHVyblJlcXVlc3QSEgoFdGl0bGUYAyABKAlIAIgBARIQCgNkaXIYBCABKAlIAYgBARIVCg1sb3N0X2FmdGVyX21zGAUgASgEEh4KEXJlc3VtZV9zZXNzaW9uX2lkGAYgASgJSAKIAQFCCAoGX3RpdGxlQgYKBF9kaXJCFAoSX3Jlc3VtZV9zZXNzaW9uX2lkItoBCgtUdXJuUmVxdWVzdBINCgVicmllZhgBIAEoCRISCgVtb2RlbBgCIAEoCUgAiAEBEhMKBmVmZm9ydBgDIAEoCUgBiAEBEhsKDm1heF9idWRnZXRfdXNkGAQgASgBSAKIAQESFgoJbWF4X3R1cm5zGAUgASgESAOIAQESGAoLZGVhZGxpbmVfbXMYBiABKARIBIgBAUIICgZfbW9kZWxCCQoHX2VmZm9ydEIRCg9fbWF4X2J1ZGdldF91c2RCDAoKX21heF90dXJuc0IOCgxfZGVhZGxpbmVfbXMiKQoFU3RlZXISEgoKbWVzc2FnZV9pZBgBIAEoCRIMCgR0ZXh0GAIgASgJIiYKBFN0b3ASEwoGcmVhc29uGAEgASgJSACIAQFCCQoHX3JlYXNvbiIgCglDb2xsZWN0ZWQSEwoLcmVzdWx0X2hhc2gYASABKAkiQQoIRGVjbGluZWQSDgoGcmVhc29uGAEgASgJEg8KB21lc3NhZ2UYAiABKAkSFAoMaXNfcGVybWFuZW50GAMgASgIIh0KB1N0YXJ0ZWQSEgoKc2Vzc2lvbl9pZBgBIAEoCSIwCgtNZXNzYWdlRmF0ZRISCgptZXNzYWdlX2lkGAEgASgJEg0KBXN0YXRlGAIgASgJIjMKClRhc2tFdmVudHMSJQoGZXZlbnRzGAEgAygLMhUubmZsdHIucmV2MS5UYXNrRXZlbnQigQEKCVRhc2tFdmVudBILCgNzZXEYASABKAQSDQoFYXRfbXMYAiABKAQSDAoEdHVybhgDIAEoDRIMCgR0eXBlGAQgASgJEhEKBHRleHQYBSABKAlIAIgBARIgCgZmaWVsZHMYBiADKAsyEC5uZmx0ci5yZXYxLlBhaXJCBwoFX3RleHQihAMKDUF0dGVtcHRSZXN1bHQSDwoHb3V0Y29tZRgBIAEoCRITCgZyZWFzb24YAiABKAlIAIgBARIMCgR0ZXh0GAMgASgJEhEKBGhpbnQYBCABKAlIAYgBARImCgZkZW5pZWQYBSADKAsyFi5uZmx0ci5yZXYxLkRlbmllZFRvb2wSIAoFdXNhZ2UYBiABKAsyES5uZmx0ci5yZXYxLlVzYWdlEikKCG1lc3NhZ2VzGAcgAygLMhcubmZsdHIucmV2MS5NZXNzYWdlRmF0ZRIXCgpzZXNzaW9uX2lkGAggASgJSAKIAQESFwoKZXhpdF9wcm9vZhgJIAEoCUgDiAEBEhwKD3N0b3BfY29tbWFuZF9pZBgKIAEoCUgEiAEBEiEKB2RldGFpbHMYCyADKAsyEC5uZmx0ci5yZXYxLlBhaXJCCQoHX3JlYXNvbkIHCgVfaGludEINCgtfc2Vzc2lvbl9pZEINCgtfZXhpdF9wcm9vZkISChBfc3RvcF9jb21tYW5kX2lkIikKCkRlbmllZFRvb2wSDAoEdG9vbBgBIAEoCRINCgVpbnB1dBgCIAEoCSJbCgVVc2FnZRIUCgxpbnB1dF90b2tlbnMYASABKAQSFQoNb3V0cHV0X3Rva2VucxgCIAEoBBIQCghjb3N0X3VzZBgDIAEoARITCgtkdXJhdGlvbl9tcxgEIAEoBCIdCgpLZWVwZXJHb25lEg8KB21lc3NhZ2UYASABKAkiLwoHUmVjZWlwdBISCgpyZWNlaXB0X2lkGAEgASgJEhAKCGVudmVsb3BlGAIgASgMIhsKC1Vuc3VwcG9ydGVkEgwKBGtpbmQYASABKAliBnByb3RvMw", [file_session]);
+  fileDesc("Cgp3b3JrLnByb3RvEgpuZmx0ci5yZXYxIsIFCgtXb3JrTWVzc2FnZRIMCgRraW5kGAEgASgJEhcKCmNvbW1hbmRfaWQYAiABKAlIAYgBARIjCgNyZWYYAyABKAsyFi5uZmx0ci5yZXYxLkF0dGVtcHRSZWYSIgoFY2xhaW0YCiABKAsyES5uZmx0ci5yZXYxLkNsYWltSAASIgoFc3RlZXIYCyABKAsyES5uZmx0ci5yZXYxLlN0ZWVySAASIAoEc3RvcBgMIAEoCzIQLm5mbHRyLnJldjEuU3RvcEgAEioKCWNvbGxlY3RlZBgNIAEoCzIVLm5mbHRyLnJldjEuQ29sbGVjdGVkSAASKAoIZGVjbGluZWQYFCABKAsyFC5uZmx0ci5yZXYxLkRlY2xpbmVkSAASJgoHc3RhcnRlZBgVIAEoCzITLm5mbHRyLnJldjEuU3RhcnRlZEgAEioKB21lc3NhZ2UYFiABKAsyFy5uZmx0ci5yZXYxLk1lc3NhZ2VGYXRlSAASLQoLdGFza19ldmVudHMYFyABKAsyFi5uZmx0ci5yZXYxLlRhc2tFdmVudHNIABIqCgVlbmRlZBgYIAEoCzIZLm5mbHRyLnJldjEuQXR0ZW1wdFJlc3VsdEgAEi0KC2tlZXBlcl9nb25lGBkgASgLMhYubmZsdHIucmV2MS5LZWVwZXJHb25lSAASJgoHcmVjZWlwdBgaIAEoCzITLm5mbHRyLnJldjEuUmVjZWlwdEgAEi4KC3Vuc3VwcG9ydGVkGBsgASgLMhcubmZsdHIucmV2MS5VbnN1cHBvcnRlZEgAEioKCWludmVudG9yeRgcIAEoCzIVLm5mbHRyLnJldjEuSW52ZW50b3J5SAASLgoLcXVhcmFudGluZWQYHSABKAsyFy5uZmx0ci5yZXYxLlF1YXJhbnRpbmVkSABCBgoEYm9keUINCgtfY29tbWFuZF9pZCLEAQoFQ2xhaW0SDAoEdHVybhgBIAEoDRIoCgdyZXF1ZXN0GAIgASgLMhcubmZsdHIucmV2MS5UdXJuUmVxdWVzdBISCgV0aXRsZRgDIAEoCUgAiAEBEhAKA2RpchgEIAEoCUgBiAEBEhUKDWxvc3RfYWZ0ZXJfbXMYBSABKAQSHgoRcmVzdW1lX3Nlc3Npb25faWQYBiABKAlIAogBAUIICgZfdGl0bGVCBgoEX2RpckIUChJfcmVzdW1lX3Nlc3Npb25faWQi2gEKC1R1cm5SZXF1ZXN0Eg0KBWJyaWVmGAEgASgJEhIKBW1vZGVsGAIgASgJSACIAQESEwoGZWZmb3J0GAMgASgJSAGIAQESGwoObWF4X2J1ZGdldF91c2QYBCABKAFIAogBARIWCgltYXhfdHVybnMYBSABKARIA4gBARIYCgtkZWFkbGluZV9tcxgGIAEoBEgEiAEBQggKBl9tb2RlbEIJCgdfZWZmb3J0QhEKD19tYXhfYnVkZ2V0X3VzZEIMCgpfbWF4X3R1cm5zQg4KDF9kZWFkbGluZV9tcyIpCgVTdGVlchISCgptZXNzYWdlX2lkGAEgASgJEgwKBHRleHQYAiABKAkiJgoEU3RvcBITCgZyZWFzb24YASABKAlIAIgBAUIJCgdfcmVhc29uIiAKCUNvbGxlY3RlZBITCgtyZXN1bHRfaGFzaBgBIAEoCSJBCghEZWNsaW5lZBIOCgZyZWFzb24YASABKAkSDwoHbWVzc2FnZRgCIAEoCRIUCgxpc19wZXJtYW5lbnQYAyABKAgiHQoHU3RhcnRlZBISCgpzZXNzaW9uX2lkGAEgASgJIjAKC01lc3NhZ2VGYXRlEhIKCm1lc3NhZ2VfaWQYASABKAkSDQoFc3RhdGUYAiABKAkiMwoKVGFza0V2ZW50cxIlCgZldmVudHMYASADKAsyFS5uZmx0ci5yZXYxLlRhc2tFdmVudCKBAQoJVGFza0V2ZW50EgsKA3NlcRgBIAEoBBINCgVhdF9tcxgCIAEoBBIMCgR0dXJuGAMgASgNEgwKBHR5cGUYBCABKAkSEQoEdGV4dBgFIAEoCUgAiAEBEiAKBmZpZWxkcxgGIAMoCzIQLm5mbHRyLnJldjEuUGFpckIHCgVfdGV4dCKEAwoNQXR0ZW1wdFJlc3VsdBIPCgdvdXRjb21lGAEgASgJEhMKBnJlYXNvbhgCIAEoCUgAiAEBEgwKBHRleHQYAyABKAkSEQoEaGludBgEIAEoCUgBiAEBEiYKBmRlbmllZBgFIAMoCzIWLm5mbHRyLnJldjEuRGVuaWVkVG9vbBIgCgV1c2FnZRgGIAEoCzIRLm5mbHRyLnJldjEuVXNhZ2USKQoIbWVzc2FnZXMYByADKAsyFy5uZmx0ci5yZXYxLk1lc3NhZ2VGYXRlEhcKCnNlc3Npb25faWQYCCABKAlIAogBARIXCgpleGl0X3Byb29mGAkgASgJSAOIAQESHAoPc3RvcF9jb21tYW5kX2lkGAogASgJSASIAQESIQoHZGV0YWlscxgLIAMoCzIQLm5mbHRyLnJldjEuUGFpckIJCgdfcmVhc29uQgcKBV9oaW50Qg0KC19zZXNzaW9uX2lkQg0KC19leGl0X3Byb29mQhIKEF9zdG9wX2NvbW1hbmRfaWQiKQoKRGVuaWVkVG9vbBIMCgR0b29sGAEgASgJEg0KBWlucHV0GAIgASgJIlsKBVVzYWdlEhQKDGlucHV0X3Rva2VucxgBIAEoBBIVCg1vdXRwdXRfdG9rZW5zGAIgASgEEhAKCGNvc3RfdXNkGAMgASgBEhMKC2R1cmF0aW9uX21zGAQgASgEIh0KCktlZXBlckdvbmUSDwoHbWVzc2FnZRgBIAEoCSIvCgdSZWNlaXB0EhIKCnJlY2VpcHRfaWQYASABKAkSEAoIZW52ZWxvcGUYAiABKAwiGwoLVW5zdXBwb3J0ZWQSDAoEa2luZBgBIAEoCSJbCglJbnZlbnRvcnkSLAoIYXR0ZW1wdHMYASADKAsyGi5uZmx0ci5yZXYxLkF0dGVtcHRTdW1tYXJ5Eg8KB2lzX2xhc3QYAiABKAgSDwoHb3JwaGFucxgDIAMoCSKHAQoOQXR0ZW1wdFN1bW1hcnkSIwoDcmVmGAEgASgLMhYubmZsdHIucmV2MS5BdHRlbXB0UmVmEgwKBHR1cm4YAiABKA0SDQoFc3RhdGUYAyABKAkSEgoFdGl0bGUYBCABKAlIAIgBARIVCg1jbGFpbWVkX2F0X21zGAUgASgEQggKBl90aXRsZSI4CgtRdWFyYW50aW5lZBIKCgJubxgBIAEoBBIMCgRraW5kGAIgASgJEg8KB21lc3NhZ2UYAyABKAliBnByb3RvMw", [file_session]);
 
 /**
  * `kind` is always there, so that a receiver that does not know it can name it in its `unsupported`.
@@ -114,6 +114,18 @@ export type WorkMessage = Message<"nfltr.rev1.WorkMessage"> & {
      */
     value: Unsupported;
     case: "unsupported";
+  } | {
+    /**
+     * @generated from field: nfltr.rev1.Inventory inventory = 28;
+     */
+    value: Inventory;
+    case: "inventory";
+  } | {
+    /**
+     * @generated from field: nfltr.rev1.Quarantined quarantined = 29;
+     */
+    value: Quarantined;
+    case: "quarantined";
   } | { case: undefined; value?: undefined };
 };
 
@@ -565,4 +577,102 @@ export type Unsupported = Message<"nfltr.rev1.Unsupported"> & {
  */
 export const UnsupportedSchema: GenMessage<Unsupported> = /*@__PURE__*/
   messageDesc(file_work, 16);
+
+/**
+ * Everything that a node knows of a hub's attempts, sent when one of the two stores was lost or put back; in several
+ * messages where it is long. A hub asks for more of one with `recall`, which has no body.
+ *
+ * @generated from message nfltr.rev1.Inventory
+ */
+export type Inventory = Message<"nfltr.rev1.Inventory"> & {
+  /**
+   * @generated from field: repeated nfltr.rev1.AttemptSummary attempts = 1;
+   */
+  attempts: AttemptSummary[];
+
+  /**
+   * @generated from field: bool is_last = 2;
+   */
+  isLast: boolean;
+
+  /**
+   * Folders of attempts that the node's store knows nothing of; their hub can claim them again.
+   *
+   * @generated from field: repeated string orphans = 3;
+   */
+  orphans: string[];
+};
+
+/**
+ * Describes the message nfltr.rev1.Inventory.
+ * Use `create(InventorySchema)` to create a new message.
+ */
+export const InventorySchema: GenMessage<Inventory> = /*@__PURE__*/
+  messageDesc(file_work, 17);
+
+/**
+ * @generated from message nfltr.rev1.AttemptSummary
+ */
+export type AttemptSummary = Message<"nfltr.rev1.AttemptSummary"> & {
+  /**
+   * @generated from field: nfltr.rev1.AttemptRef ref = 1;
+   */
+  ref?: AttemptRef | undefined;
+
+  /**
+   * @generated from field: uint32 turn = 2;
+   */
+  turn: number;
+
+  /**
+   * @generated from field: string state = 3;
+   */
+  state: string;
+
+  /**
+   * @generated from field: optional string title = 4;
+   */
+  title?: string | undefined;
+
+  /**
+   * @generated from field: uint64 claimed_at_ms = 5;
+   */
+  claimedAtMs: bigint;
+};
+
+/**
+ * Describes the message nfltr.rev1.AttemptSummary.
+ * Use `create(AttemptSummarySchema)` to create a new message.
+ */
+export const AttemptSummarySchema: GenMessage<AttemptSummary> = /*@__PURE__*/
+  messageDesc(file_work, 18);
+
+/**
+ * A message of the receiver was set aside, since it could not be applied.
+ *
+ * @generated from message nfltr.rev1.Quarantined
+ */
+export type Quarantined = Message<"nfltr.rev1.Quarantined"> & {
+  /**
+   * @generated from field: uint64 no = 1;
+   */
+  no: bigint;
+
+  /**
+   * @generated from field: string kind = 2;
+   */
+  kind: string;
+
+  /**
+   * @generated from field: string message = 3;
+   */
+  message: string;
+};
+
+/**
+ * Describes the message nfltr.rev1.Quarantined.
+ * Use `create(QuarantinedSchema)` to create a new message.
+ */
+export const QuarantinedSchema: GenMessage<Quarantined> = /*@__PURE__*/
+  messageDesc(file_work, 19);
 

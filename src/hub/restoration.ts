@@ -1,0 +1,188 @@
+import type { Attempt } from '../core/attempt.ts'
+import type { AttemptRef, HubMessage, NodeMessage } from '../core/messages.ts'
+import { hasIds } from '../core/node-attempt-claim.ts'
+import { encodeRecord } from '../core/record-json.ts'
+import { type Agent, currentTask, refOf } from '../core/task-record.ts'
+import type { Store } from '../ports/store.ts'
+import type { Engine, Transaction } from '../runtime/engine.ts'
+import type { LaneRestart } from '../runtime/session-options.ts'
+import type { Agents } from './agents.ts'
+import type { Mailbox } from './mailbox.ts'
+import { keys, readRecord } from './records.ts'
+
+type Inventory = Extract<NodeMessage, { type: 'inventory' }>
+
+export interface RestorationParts {
+  readonly engine: Engine
+  readonly store: Store
+  readonly agents: Agents
+  readonly mailbox: Mailbox
+  readonly send: (tx: Transaction, peerId: string, message: HubMessage) => void
+  readonly nameOf: (peerId: string) => string
+  /** Whether the nodes have had the time to say what they have. */
+  readonly isStarted: () => boolean
+}
+
+/**
+ * What a hub does when its own store, or that of a node, was lost or put back to an earlier time (rule 6). Nothing that was
+ * numbered before is executed; what both sides have is compared attempt by attempt.
+ *
+ * - The hub was put back: numbers of entries go on above all that were given; results that come again are `maybe_seen`;
+ *   attempts that only the node knows are taken in; attempts that were only offered, and that the node never got, look for
+ *   a place again.
+ * - A node was put back: attempts whose folders are still there are claimed again, which finds the turn where its journal
+ *   is; of all others the node is asked, and proves that nothing runs.
+ */
+export class Restoration {
+  readonly #parts: RestorationParts
+  #incarnation: number
+  /** Nodes whose session began anew and has not caught up since. */
+  readonly #justRestarted = new Set<string>()
+  /** Tasks that waited for a place when the hub was found put back. */
+  readonly #held = new Set<string>()
+
+  private constructor(parts: RestorationParts, incarnation: number) {
+    this.#parts = parts
+    this.#incarnation = incarnation
+  }
+
+  /** Takes note of a store that was found put back when it was opened. */
+  static async load(parts: RestorationParts): Promise<Restoration> {
+    const known = await readRecord<{ incarnation: number }>(parts.store, keys.restored)
+    const restoration = new Restoration(parts, known?.incarnation ?? 1)
+    const { incarnation } = parts.store.identity
+    if (incarnation > restoration.#incarnation) await parts.engine.transact((tx) => restoration.#begin(tx, incarnation))
+    return restoration
+  }
+
+  /** Whether this hub's store was ever put back. */
+  get wasRestored(): boolean {
+    return this.#incarnation > 1
+  }
+
+  /** A session's lane begins anew. */
+  restarted(tx: Transaction, peerId: string, { side, incarnation }: LaneRestart): void {
+    const { agents, mailbox, nameOf } = this.#parts
+    this.#justRestarted.add(peerId)
+    if (side === 'own') {
+      this.#begin(tx, incarnation)
+      return
+    }
+    agents.doubt(tx, 'node', peerId)
+    const machine = nameOf(peerId)
+    const text = `The store of ${machine} was lost or put back to an earlier time. What runs there is compared with what this hub knows; nothing that was sent before is done a second time.`
+    mailbox.deliverEvent(tx, { source: machine, machine, text })
+  }
+
+  /** What a node has of this hub, after one of the two stores was put back. */
+  inventory(tx: Transaction, peerId: string, message: Inventory): void {
+    const { agents, nameOf } = this.#parts
+    const home = { peerId, machine: nameOf(peerId) }
+    for (const summary of message.attempts) {
+      if (!hasIds(summary.ref)) continue
+      if (this.wasRestored) agents.adopt(tx, summary, home)
+      const found = this.#find(peerId, summary.ref)
+      if (found === undefined || isSettled(found)) continue
+      const { agent, attempt } = found
+      if (summary.state !== 'ended' && attempt.doubts !== undefined) {
+        const event = { type: 'listed_open' } as const
+        agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })
+      }
+      this.#recall(tx, peerId, refOf(agent, found.task, attempt))
+    }
+    for (const attemptId of message.orphans) this.#claimAgain(tx, peerId, attemptId)
+    if (message.isLast) this.#settle(tx, peerId, message)
+  }
+
+  /** Whether the task has to wait: it may have been placed in the time that this hub's store lost. */
+  isHeld(taskId: string): boolean {
+    return this.#held.has(taskId) && !this.#parts.isStarted()
+  }
+
+  /** Attempts in doubt that no inventory has named since: the node is asked for each by its id. */
+  askAgain(peerId: string): void {
+    const { agents, engine } = this.#parts
+    // What began with this very link has just been asked.
+    if (this.#justRestarted.delete(peerId)) return
+    const open = agents.inDoubtOn(peerId)
+    if (open.length === 0) return
+    void engine.transact((tx) => {
+      for (const { agent, attempt } of agents.inDoubtOn(peerId)) {
+        const task = taskOf(agent, attempt)
+        if (task !== undefined) this.#recall(tx, peerId, refOf(agent, task, attempt))
+      }
+    })
+  }
+
+  #begin(tx: Transaction, incarnation: number): void {
+    if (incarnation <= this.#incarnation) return
+    const { agents, mailbox } = this.#parts
+    this.#incarnation = incarnation
+    tx.put(keys.restored, encodeRecord({ incarnation }))
+    mailbox.restored(tx, incarnation)
+    agents.doubt(tx, 'hub')
+    for (const agent of agents.queued()) this.#held.add(currentTask(agent).taskId)
+    const text =
+      'The store of this hub was put back to an earlier time. Its nodes are asked for what they have: results that may have been read before come with maybe_seen: true, and agents of which only their node knew are listed again.'
+    mailbox.deliverEvent(tx, { source: 'hub', text })
+  }
+
+  /** What no page named is asked for by its id: the node proves that nothing of it runs. */
+  #settle(tx: Transaction, peerId: string, { orphans, attempts }: Inventory): void {
+    const named = new Set([...orphans, ...attempts.map(({ ref }) => ref.attemptId)])
+    for (const { agent, attempt } of this.#parts.agents.inDoubtOn(peerId)) {
+      const task = taskOf(agent, attempt)
+      if (task === undefined || named.has(attempt.attemptId)) continue
+      this.#recall(tx, peerId, refOf(agent, task, attempt))
+    }
+  }
+
+  /** The same claim once more: the node finds the folder and goes on with what its journal says. */
+  #claimAgain(tx: Transaction, peerId: string, attemptId: string): void {
+    const { store, agents, engine, send } = this.#parts
+    const found = agents.inDoubtOn(peerId).find(({ attempt }) => attempt.attemptId === attemptId)
+    const task = found === undefined ? undefined : taskOf(found.agent, found.attempt)
+    if (found === undefined || task === undefined) return
+    const { agent, attempt } = found
+    const work = async (): Promise<void> => {
+      const brief = await store.get(keys.brief(task.taskId))
+      if (brief === undefined) return
+      await engine.transact((tx) =>
+        send(tx, peerId, {
+          type: 'claim',
+          commandId: `${attemptId}.claim`,
+          ref: refOf(agent, task, attempt),
+          turn: task.turn,
+          request: { brief: new TextDecoder('utf-8', { ignoreBOM: true }).decode(brief), ...agent.settings },
+          lostAfterMs: agent.lostAfterMs,
+          ...(agent.title === undefined ? {} : { title: agent.title }),
+          ...(agent.filters.dir === undefined ? {} : { dir: agent.filters.dir }),
+          ...(task.turn > 1 && agent.sessionId !== undefined ? { resumeSessionId: agent.sessionId } : {}),
+        }),
+      )
+    }
+    // Should the process end before it, the next session asks for the attempt by its id, and is told of the folder again.
+    tx.afterDurable(() => void work().catch(() => undefined))
+  }
+
+  #recall(tx: Transaction, peerId: string, ref: AttemptRef): void {
+    this.#parts.send(tx, peerId, { type: 'recall', commandId: `${ref.attemptId}.recall`, ref })
+  }
+
+  #find(peerId: string, ref: AttemptRef) {
+    const agent = this.#parts.agents.get(ref.agentId)
+    const task = agent?.tasks.find((candidate) => candidate.taskId === ref.taskId)
+    const attempt = task?.attempts.find((candidate) => candidate.attemptId === ref.attemptId)
+    if (agent === undefined || task === undefined || attempt?.peerId !== peerId) return undefined
+    return { agent, task, attempt }
+  }
+}
+
+/** Nothing more is expected of it: its end is here, and its receipt. */
+function isSettled({ task, attempt }: { readonly task: Agent['tasks'][number]; readonly attempt: Attempt }): boolean {
+  return attempt.phase === 'declined' || (attempt.phase === 'ended' && task.receiptId !== undefined)
+}
+
+function taskOf(agent: Agent, attempt: Attempt): Agent['tasks'][number] | undefined {
+  return agent.tasks.find((task) => task.attempts.some((one) => one.attemptId === attempt.attemptId))
+}

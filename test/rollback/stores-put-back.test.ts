@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { Pair } from './pair.ts'
+
+let pair: Pair
+
+beforeEach(async () => {
+  pair = new Pair()
+  await pair.start()
+})
+
+afterEach(() => pair.close())
+
+const ways = [
+  ['that sees that its folder is a copy', { isNoticed: true }],
+  ['that only its peer can tell', { isNoticed: false }],
+] as const
+
+describe.each(ways)('a hub store that was put back, %s', (_name, how) => {
+  test('gives what it may have given before as maybe seen, and what it forgot is listed again', async () => {
+    const read = await pair.spawn('read end')
+    await pair.results(1)
+    const ends = await pair.spawn('ends later')
+    const goesOn = await pair.spawn('goes on')
+    await pair.until({ [ends]: 'running', [goesOn]: 'running' })
+    await pair.backUp('hub')
+    await pair.until({ [ends]: 'running', [goesOn]: 'running' })
+    await pair.end(ends)
+    const before = await pair.results(1)
+    const forgotten = await pair.spawn('forgotten end')
+    await pair.results(1)
+    const forgottenRuns = await pair.spawn('forgotten and running')
+    await pair.until({ [forgottenRuns]: 'running' })
+
+    await pair.putBack('hub', how)
+    await pair.until({ [ends]: 'idle', [forgotten]: 'idle', [forgottenRuns]: 'running', [goesOn]: 'running' })
+    const after = await pair.results(2)
+    await pair.end(goesOn)
+    await pair.end(forgottenRuns)
+    const last = await pair.results(2)
+    const nothingMore = await pair.wait({ timeout_ms: 0 })
+
+    expect(before.results).toMatchObject([{ agent_id: ends, outcome: 'completed' }])
+    expect(after.events).toMatchObject([{ kind: 'alert', source: 'hub', text: expect.stringContaining('put back') }])
+    expect(after.results.map((result) => result.agent_id).sort()).toEqual([ends, forgotten].sort())
+    expect(after.results).toMatchObject([{ maybe_seen: true }, { maybe_seen: true }])
+    expect(last.results.map((result) => result.agent_id).sort()).toEqual([goesOn, forgottenRuns].sort())
+    for (const result of last.results) expect(result).not.toHaveProperty('maybe_seen')
+    expect(nothingMore.results).toEqual([])
+    const numbers = [...before.results, ...after.results, ...last.results].map((result) => result.delivery_id)
+    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b))
+    expect(new Set(pair.machine.launches).size).toBe(pair.machine.launches.length)
+    expect(pair.machine.launches).toHaveLength(5)
+    expect((await pair.agents()).map((agent) => agent.agent_id).sort()).toEqual(
+      [read, ends, goesOn, forgotten, forgottenRuns].sort(),
+    )
+    expect(pair.notes).toContain('hub_store_put_back')
+  })
+
+  test('can be put back again and again', async () => {
+    const ends = await pair.spawn('ends later')
+    await pair.until({ [ends]: 'running' })
+    await pair.backUp('hub')
+    await pair.until({ [ends]: 'running' })
+    await pair.end(ends)
+    const numbers = (await pair.results(1)).results.map((result) => result.delivery_id)
+
+    for (let time = 0; time < 2; time++) {
+      await pair.putBack('hub', how)
+      await pair.until({ [ends]: 'idle' })
+      const again = await pair.results(1)
+      expect(again.results).toMatchObject([{ agent_id: ends, maybe_seen: true, text: 'all done' }])
+      numbers.push(...again.results.map((result) => result.delivery_id))
+    }
+
+    expect(numbers[1]).toBeGreaterThan(numbers[0] ?? 0)
+    expect(pair.machine.launches).toHaveLength(1)
+  })
+})
+
+describe.each(ways)('a node store that was put back, %s', (_name, how) => {
+  test('loses no turn whose folder is there, runs none twice, and says what is gone', async () => {
+    const known = await pair.spawn('known')
+    await pair.until({ [known]: 'running' })
+    await pair.backUp('node')
+    const ended = await pair.spawn('ended end')
+    await pair.results(1)
+    const since = await pair.spawn('since then')
+    await pair.until({ [since]: 'running' })
+    const bare = await pair.spawn('without a folder')
+    await pair.until({ [bare]: 'running' })
+    const [bareAttempt = ''] = pair.machine.launches.slice(-1)
+
+    await pair.stopNode()
+    pair.machine.attempts.delete(bareAttempt)
+    await pair.startNode()
+    await pair.putBack('node', how)
+    await pair.until({ [bare]: 'closed' })
+    const lost = await pair.results(1)
+    await pair.end(known)
+    await pair.end(since)
+    const last = await pair.results(2)
+    const nothingMore = await pair.wait({ timeout_ms: 0 })
+
+    expect(lost.results).toMatchObject([{ agent_id: bare, outcome: 'node_lost', details: { ground: 'keeper_gone' } }])
+    expect(last.results.map((result) => result.agent_id).sort()).toEqual([known, since].sort())
+    expect(last.results).toMatchObject([
+      { outcome: 'completed', text: 'all done' },
+      { outcome: 'completed', text: 'all done' },
+    ])
+    expect(nothingMore).toMatchObject({ results: [], still_running: [] })
+    expect(new Set(pair.machine.launches).size).toBe(pair.machine.launches.length)
+    expect([...lost.events, ...last.events].filter(({ kind }) => kind === 'alert').length).toBeGreaterThan(0)
+    expect((await pair.agents()).find((agent) => agent.agent_id === ended)).toMatchObject({ state: 'idle' })
+    expect(pair.notes).toContain('store_put_back')
+  })
+})
