@@ -14,7 +14,18 @@ import { demo } from './commands/demo.ts'
 import { doctor } from './commands/doctor.ts'
 import { hubServe, hubStatus, hubStop } from './commands/hub.ts'
 import { mcp } from './commands/mcp.ts'
-import { meshCreate, meshInvite, meshJoin, meshMembers, meshServe, meshShow } from './commands/mesh.ts'
+import {
+  meshApprove,
+  meshCreate,
+  meshDeny,
+  meshInvite,
+  meshJoin,
+  meshMembers,
+  meshPending,
+  meshRevoke,
+  meshServe,
+  meshShow,
+} from './commands/mesh.ts'
 import { nodeJoin, nodeStatus } from './commands/node.ts'
 import type { World } from './world.ts'
 
@@ -38,6 +49,10 @@ export function buildProgram(world: World): Command {
       meshInvite(mesh),
       meshJoin(mesh),
       meshMembers(mesh),
+      meshPending(mesh),
+      meshApprove(mesh),
+      meshDeny(mesh),
+      meshRevoke(mesh),
       meshServe(mesh),
     ]),
   )

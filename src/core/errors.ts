@@ -15,6 +15,8 @@ export const errorCodes = {
   invite_invalid: { remedy: 'change', exit: 3 },
   invite_used: { remedy: 'change', exit: 3 },
   invite_expired: { remedy: 'change', exit: 3 },
+  knock_pending: { remedy: 'wait', exit: 4 },
+  knock_denied: { remedy: 'change', exit: 3 },
   wrong_mesh: { remedy: 'change', exit: 3 },
   not_a_member: { remedy: 'never', exit: 3 },
   membership_expired: { remedy: 'change', exit: 3 },

@@ -35,6 +35,8 @@ export const limits = {
   inviteTtlMs: 15 * 60_000,
   membershipTermMs: 365 * 24 * 3_600_000,
   claimsRememberedMs: 24 * 3_600_000,
+  knocksMax: 32,
+  knocksKeptMs: 24 * 3_600_000,
   heartbeatBusyMs: 1_500,
   heartbeatIdleMs: 15_000,
   heartbeatMissesMax: 3,

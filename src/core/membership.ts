@@ -104,6 +104,14 @@ export function isWithin(term: { readonly issuedAtMs: number; readonly expiresAt
   return wallMs >= term.issuedAtMs - clockToleranceMs && wallMs <= term.expiresAtMs + clockToleranceMs
 }
 
+/** Whether a machine that is known may not be this any more: it was revoked, or its newest membership says otherwise. */
+export function isGoneFor(
+  role: Role,
+  member: { readonly roles: readonly Role[]; readonly revokedAtMs?: number },
+): boolean {
+  return member.revokedAtMs !== undefined || !member.roles.includes(role)
+}
+
 const namePattern = /^[a-z0-9-]{1,63}$/
 
 /** Whether a text may be a machine's name (rule 14). */

@@ -12,8 +12,8 @@ import { applyNodeMessage, type MessageContext } from './node-messages.ts'
 import { Nodes } from './nodes.ts'
 import { Placing } from './placing.ts'
 import { believedOn, reconcile } from './reconcile.ts'
-import { type Accepted, Sessions } from './sessions.ts'
 import { Restoration } from './restoration.ts'
+import { type Accepted, Sessions } from './sessions.ts'
 import { Watch } from './watch.ts'
 import type { HubWorld } from './world.ts'
 
@@ -69,8 +69,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     nodes,
     probe: (peerIds) => sessions.probe(peerIds),
     randomId,
-  })
     isHeld: (taskId) => restoration.isHeld(taskId),
+  })
   const watch = new Watch({
     engine,
     clock,
@@ -112,8 +112,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       },
       caughtUp: (peerId, accepted) => {
         nodes.caughtUp(peerId)
-        reconcile({ engine, agents }, peerId, { accepted, believed: believed.get(peerId) ?? new Set() })
         restoration.askAgain(peerId)
+        reconcile({ engine, agents }, peerId, { accepted, believed: believed.get(peerId) ?? new Set() })
         contactChanged()
       },
       detached: (peerId) => {
@@ -124,7 +124,6 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     },
   )
 
-  await sessions.load(new Set(agents.all().flatMap((agent) => agent.home?.peerId ?? [])))
   const nameOf = (peerId: string): string => nodes.all().find((node) => node.peerId === peerId)?.name ?? peerId
   const graceUntilMs = clock.nowMs() + startGraceMs
   const restoration = await Restoration.load({
@@ -146,6 +145,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       else mailbox.deliverEvent(tx, { source: nameOf(peerId), machine: nameOf(peerId), text: quarantineText(message) })
     },
   }
+  await sessions.load(new Set(agents.all().flatMap((agent) => agent.home?.peerId ?? [])))
   const keys = new Keys({ store, clock, sha256: facts.sha256 })
   await keys.prune(engine)
   const world: HubWorld = {
@@ -193,6 +193,10 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   }
 }
 
+function quarantineText({ no, kind, message }: Quarantined): string {
+  return `Message ${no} of this hub (${kind}) was set aside, since it could not be applied: ${message}`
+}
+
 /** Whether every node of the roster is connected and caught up. */
 function isStarted(nodes: Nodes): boolean {
   return nodes.views().every((view) => view.isReady)
@@ -201,7 +205,3 @@ function isStarted(nodes: Nodes): boolean {
 function hex(bytes: Uint8Array): string {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
 }
-function quarantineText({ no, kind, message }: Quarantined): string {
-  return `Message ${no} of this hub (${kind}) was set aside, since it could not be applied: ${message}`
-}
-

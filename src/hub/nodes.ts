@@ -1,5 +1,6 @@
 import { type Contact, type ContactEvent, type ContactState, mayPlace, noContact, stepContact } from '../core/lease.ts'
 import { limits } from '../core/limits.ts'
+import { isGoneFor } from '../core/membership.ts'
 import type { Capacity, NodeCard } from '../core/model.ts'
 import type { NodeView } from '../core/placement.ts'
 import { encodeRecord } from '../core/record-json.ts'
@@ -66,7 +67,7 @@ export class Nodes {
     const members = new Map(
       this.#parts.peers
         .members()
-        .filter((member) => member.roles.includes('node'))
+        .filter((member) => !isGoneFor('node', member))
         .map((member) => [member.machinePeerId, member]),
     )
     const connected = new Map(this.#parts.peers.connected().map((peer) => [peer.peerId, peer]))
@@ -88,6 +89,12 @@ export class Nodes {
         pending: this.#parts.pendingOn(node.peerId),
       }
     })
+  }
+
+  /** A machine that was a node and may be one no longer. */
+  gone(peerId: string): MemberFacts | undefined {
+    const member = this.#parts.peers.members().find((candidate) => candidate.machinePeerId === peerId)
+    return member !== undefined && isGoneFor('node', member) ? member : undefined
   }
 
   stateOf(peerId: string): ContactState {

@@ -97,6 +97,8 @@ export class Placing {
       agents.apply(tx, agent.agentId, { type: 'placed', attemptId: randomId('att_'), peerId, machine: name })
     } else if (found.type === 'reject') {
       this.#reject(tx, agent, found)
+    } else if (wish.boundTo !== undefined && nodes.gone(wish.boundTo) !== undefined) {
+      this.#reject(tx, agent, revoked(wish.boundTo, nodes))
     } else if (nowMs >= deadlineMs) {
       this.#reject(tx, agent, giveUp(wish, views))
     }
@@ -156,6 +158,13 @@ export function wishOf(agent: Agent): Pick<Wish, 'filters' | 'boundTo'> {
     return { filters, boundTo: agent.home.peerId }
   }
   return { filters: agent.filters, ...(agent.boundTo === undefined ? {} : { boundTo: agent.boundTo }) }
+}
+
+/** The one machine that it may run on is out of the mesh: waiting leads nowhere. */
+function revoked(peerId: string, nodes: Nodes): ReturnType<typeof giveUp> {
+  const machine = nodes.gone(peerId)?.name ?? ''
+  const message = `${machine} is no node of the mesh any more: an owner revoked it.`
+  return { reason: 'revoked', declines: [{ peerId, machine, reason: 'revoked', message, isPermanent: true }] }
 }
 
 /** A node's words in a result, bounded. */

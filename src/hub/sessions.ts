@@ -8,8 +8,8 @@ import type { Random } from '../ports/random.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import { Session } from '../runtime/session.ts'
-import type { Epoch } from './epoch.ts'
 import type { LaneRestart } from '../runtime/session-options.ts'
+import type { Epoch } from './epoch.ts'
 
 export type NodeSession = Session<HubMessage, NodeMessage>
 export type Accepted = Extract<SessionAccept, { type: 'accept' }>
@@ -29,9 +29,9 @@ export interface SessionEvents {
   /** In the transaction that advances the cursor. */
   readonly message: (tx: Transaction, peerId: string, message: NodeMessage) => void
   readonly control: (peerId: string, message: ControlMessage) => void
-  readonly fences: (peerId: string) => SessionOpen['fences']
   /** In the transaction that begins the session's lane anew, since a store was put back. */
   readonly restarted: (tx: Transaction, peerId: string, restart: LaneRestart) => void
+  readonly fences: (peerId: string) => SessionOpen['fences']
   readonly attached: (peerId: string, accepted: Accepted) => void
   readonly caughtUp: (peerId: string, accepted: Accepted) => void
   readonly detached: (peerId: string) => void
@@ -143,10 +143,10 @@ export class Sessions {
       side: 'hub',
       apply: (tx, message) => this.#events.message(tx, peerId, message),
       control: (message) => this.#events.control(peerId, message),
+      restarted: (tx, restart) => this.#events.restarted(tx, peerId, restart),
     }).then((session) => {
       this.#sessions.set(peerId, session)
       return session
-      restarted: (tx, restart) => this.#events.restarted(tx, peerId, restart),
     })
     this.#loading.set(peerId, loading)
     return loading

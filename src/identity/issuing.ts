@@ -1,9 +1,10 @@
 import { NfltrError } from '../core/errors.ts'
-import { limits } from '../core/limits.ts'
-import { isMachineName, type Membership } from '../core/membership.ts'
+import { isMachineName } from '../core/membership.ts'
 import type { InviteRecord, IssuerBook } from '../ports/home.ts'
-import { openMembership, signMembership } from './envelopes.ts'
-import { fingerprintOf, type PrivateKey, peerIdOf } from './keys.ts'
+import { type Issued, signNew } from './admission.ts'
+import { openMembership } from './envelopes.ts'
+import { type IssuerKey, issuersOf } from './issuer-key.ts'
+import { fingerprintOf } from './keys.ts'
 
 export interface JoinRequest {
   readonly inviteId: string
@@ -12,11 +13,10 @@ export interface JoinRequest {
   /** A wish: the name that the owner chose for the invite goes first. */
   readonly nameWanted?: string | undefined
   readonly nowMs: number
-}
-
-export interface Issued {
-  readonly envelope: Uint8Array
-  readonly membership: Membership
+  /** The highest serial that is known of other issuers; the new one is above it. */
+  readonly serialAbove?: number
+  /** Voids the memberships that the replaced machine has so far. Before the new one is signed. */
+  readonly retire?: (machinePeerId: string) => Promise<void>
 }
 
 /**
@@ -27,9 +27,9 @@ export interface Issued {
  * @throws {NfltrError} `invite_used`, `invite_expired`, `invite_invalid`; `name_taken`, `invalid_argument` before the invite
  *   is used
  */
-export function issueMembership(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest): Promise<Issued> {
+export function issueMembership(book: IssuerBook, signer: IssuerKey, request: JoinRequest): Promise<Issued> {
   // One after the other: a joiner that asks twice at once must not get two memberships.
-  const issued = (turns.get(book) ?? Promise.resolve()).then(() => issue(book, meshKey, request))
+  const issued = (turns.get(book) ?? Promise.resolve()).then(() => issue(book, signer, request))
   turns.set(
     book,
     issued.catch(() => undefined),
@@ -39,16 +39,15 @@ export function issueMembership(book: IssuerBook, meshKey: PrivateKey, request: 
 
 const turns = new WeakMap<IssuerBook, Promise<unknown>>()
 
-async function issue(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest): Promise<Issued> {
+async function issue(book: IssuerBook, signer: IssuerKey, request: JoinRequest): Promise<Issued> {
   const { inviteId, joinerPeerId, nowMs } = request
-  const meshId = peerIdOf(meshKey)
   const invite = await book.findInvite(inviteId)
   // Before the claim, so that a name which cannot be had does not cost the invite.
   const isOpen = invite !== undefined && invite.expiresAtMs >= nowMs && (await book.findClaim(inviteId)) === undefined
   if (isOpen) await checkName(book, invite, request)
   const claim = await book.claim({ inviteId, peerId: joinerPeerId, fingerprint: fingerprintOf(joinerPeerId), nowMs })
   if (claim.membership !== undefined) {
-    return { envelope: claim.membership, membership: await openMembership(claim.membership, { meshId }) }
+    return { envelope: claim.membership, membership: await openMembership(claim.membership, issuersOf(signer)) }
   }
   if (invite === undefined) {
     throw new NfltrError('invite_invalid', 'The invite was forgotten before its membership was made.', {
@@ -56,20 +55,18 @@ async function issue(book: IssuerBook, meshKey: PrivateKey, request: JoinRequest
     })
   }
   const { name, replaces } = await checkName(book, invite, request)
+  // Before the name changes hands: a crash in between finds the old holder again.
+  if (replaces !== undefined) await request.retire?.(replaces)
   await book.takeName(name, joinerPeerId, replaces === undefined ? {} : { replaces })
-  const membership: Membership = {
-    meshId,
-    issuerId: meshId,
+  const issued = await signNew(book, signer, {
     machinePeerId: joinerPeerId,
     name,
     roles: invite.roles,
-    issuedAtMs: nowMs,
-    expiresAtMs: nowMs + limits.membershipTermMs,
-    serial: await book.nextSerial(),
-  }
-  const envelope = await signMembership(meshKey, membership)
-  await book.settleClaim(claim, envelope)
-  return { envelope, membership }
+    nowMs,
+    ...(request.serialAbove === undefined ? {} : { serialAbove: request.serialAbove }),
+  })
+  await book.settleClaim(claim, issued.envelope)
+  return issued
 }
 
 /** The name that the joiner gets, and the machine that it takes it from where the owner said so. */

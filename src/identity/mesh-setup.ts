@@ -5,6 +5,7 @@ import type { Home, KeyName, OwnMembership } from '../ports/home.ts'
 import type { Random } from '../ports/random.ts'
 import type { IssuerCertificate } from '../wire/record-codec.ts'
 import { openIssuerCertificate, openMembership, signMembership, signProcessCertificate } from './envelopes.ts'
+import { openCertificates } from './issuer-key.ts'
 import { fingerprintOf, generateKey, keyFromBytes, keyToBytes, type PrivateKey, peerIdOf } from './keys.ts'
 
 export interface CreatedMesh {
@@ -99,7 +100,7 @@ export async function loadMachine(home: Home): Promise<Machine> {
   }
   const key = keyFromBytes(bytes)
   const { meshId } = files
-  const certificates: IssuerCertificate[] = []
+  const certificates: IssuerCertificate[] = [...(await openCertificates(home, meshId))]
   for (const envelope of files.issuerCertificates) certificates.push(await openIssuerCertificate(envelope, { meshId }))
   const membership = await openMembership(files.membership, { meshId, certificates })
   const peerId = peerIdOf(key)

@@ -21,6 +21,9 @@ export interface AdmissionOptions {
 /** Streams that a connection may have opened on us before it has passed hello. */
 const streamsBeforeHelloMax = 2
 
+/** How long a hello that has arrived may take to be read, in milliseconds. */
+const heelsMs = 100
+
 /** How long a joiner that proved its invite may stay without hello, in milliseconds. */
 const issuingTimeoutMs = 30_000
 
@@ -40,8 +43,11 @@ export class Admission {
   #muxer: (StreamMuxer & { ping?(): Promise<number> }) | undefined
   #phase: 'quarantine' | 'passed' | 'ended' = 'quarantine'
   #bytes = 0
+  #bytesMax: number = limits.helloMaxBytes
   #streams = 0
   #isHelloRunning = false
+  #hasHeardHello = false
+  #heels: Timer | undefined
   #isProven = false
 
   constructor(raw: RawConnection, options: AdmissionOptions) {
@@ -92,6 +98,13 @@ export class Admission {
    */
   prove(): void {
     this.#isProven = true
+  }
+
+  /** The peer's hello was read. Newer lists of what was revoked have a bound of their own beside that of hello. */
+  heardHello(options: { readonly hasLists: boolean }): void {
+    if (options.hasLists) this.#bytesMax = limits.helloMaxBytes + limits.revocationsMaxBytes
+    this.#hasHeardHello = true
+    this.#checkBytes()
   }
 
   /** The peer proved an invite: what is left to do takes as long as this machine's disk, not as long as the peer likes. */
@@ -155,9 +168,15 @@ export class Admission {
   readonly #count = (event: Event): void => {
     const data: unknown = 'data' in event ? event.data : undefined
     this.#bytes += hasByteLength(data) ? data.byteLength : 0
-    if (this.#bytes > limits.helloMaxBytes) {
-      this.cut(new NfltrError('frame_too_large', `The peer sent more than ${limits.helloMaxBytes} bytes before hello.`))
-    }
+    if (this.#bytes <= this.#bytesMax) return
+    // Lists may be on the heels of the hello that announces them, which is read a moment later.
+    if (!this.#isHelloRunning || this.#hasHeardHello) this.#checkBytes()
+    else this.#heels ??= this.#options.clock.after(heelsMs, () => this.#checkBytes())
+  }
+
+  #checkBytes(): void {
+    if (this.#phase !== 'quarantine' || this.#bytes <= this.#bytesMax) return
+    this.cut(new NfltrError('frame_too_large', `The peer sent more than ${this.#bytesMax} bytes before hello.`))
   }
 
   #countStream(_stream: Stream): void {
@@ -189,6 +208,7 @@ export class Admission {
 
   #stopCounting(): void {
     this.#timer.cancel()
+    this.#heels?.cancel()
     this.#raw.removeEventListener?.('message', this.#count)
   }
 }

@@ -9,7 +9,9 @@ import { type HelloSide, helloFrameMaxBytes, helloProtocol, refuse, sayHello } f
 import type { MemberLink, MemberLinks } from './member-links.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { Refusals } from './refusals.ts'
+import type { Roster } from './roster.ts'
 import { helloOf, judgeHello, type OwnStanding, type ProcessFacts, type ProvenPeer } from './standing.ts'
+import type { Trust } from './trust.ts'
 
 export interface GreeterOptions {
   readonly clock: Clock
@@ -19,6 +21,8 @@ export interface GreeterOptions {
   readonly refusals: Refusals
   /** What this process shows; undefined until it is a member. */
   readonly standing: () => OwnStanding | undefined
+  readonly trust: () => Trust | undefined
+  readonly roster: () => Roster | undefined
   readonly wallMs: () => number
   readonly highestEpochSeen: (hubId: string) => number | undefined
   /** Called for each peer that proved its membership, before anything is granted to it. */
@@ -92,8 +96,9 @@ export class Greeter {
     try {
       frames = await open()
       const standing = this.#options.standing()
-      if (standing === undefined) throw await refuse(frames, notYetMember())
-      const found = await sayHello(frames, this.#side(connection, { standing, admission }))
+      const trust = this.#options.trust()
+      if (standing === undefined || trust === undefined) throw await refuse(frames, notYetMember())
+      const found = await sayHello(frames, this.#side(connection, { standing, admission, trust }))
       frames.close()
       return this.#welcome(connection, admission, found)
     } catch (error) {
@@ -109,16 +114,28 @@ export class Greeter {
 
   #side(
     connection: Connection,
-    { standing, admission }: { readonly standing: OwnStanding; readonly admission: Admission },
+    {
+      standing,
+      admission,
+      trust,
+    }: { readonly standing: OwnStanding; readonly admission: Admission; readonly trust: Trust },
   ): HelloSide<ProvenPeer> {
     return {
-      hello: helloOf(this.#options.process, standing, this.#options.clock.wallMs()),
+      hello: helloOf(this.#options.process, standing, { nowMs: this.#options.clock.wallMs(), trust }),
+      listsFor: (hello) => trust.listsBeyond(hello.revocationVersions),
+      heard: ({ hasLists }) => admission.heardHello({ hasLists }),
+      learn: async (hello, lists) => {
+        await trust.takeCertificates(hello.issuerCertificates)
+        await trust.takeLists(lists)
+      },
       judge: async (hello) => {
         const peer = await judgeHello(hello, {
           meshId: standing.meshId,
           ownPeerId: this.#options.process.peerId,
           remotePeerId: connection.remotePeer.toString(),
           wallMs: this.#options.wallMs(),
+          trust,
+          newestOf: (machinePeerId) => this.#options.roster()?.entryOf(machinePeerId)?.membership,
         })
         await this.#makeRoom(connection.remotePeer.toString(), peer)
         await this.#options.onProven(peer)
@@ -164,8 +181,18 @@ export class Greeter {
     // Two that came at the same moment both found room; the second of them does not.
     if (this.#options.links.othersOf(peerId, peer.incarnation).length > 0) throw duplicate(peer)
     if (connection.status !== 'open') throw new NfltrError('link_down', 'The connection ended during hello.')
+    // What was revoked while hello ran.
+    const objection = this.#options.trust()?.objectionTo(peer.membership)
+    if (objection !== undefined) throw objection
     const facts = factsOf(connection, peer, highestEpochSeen)
-    const link: MemberLink = { connection, admission, facts, incarnation: peer.incarnation }
+    const link: MemberLink = {
+      connection,
+      admission,
+      facts,
+      incarnation: peer.incarnation,
+      membership: peer.membership,
+      ...(peer.certificate === undefined ? {} : { certificate: peer.certificate }),
+    }
     admission.pass()
     this.#options.links.add(link)
     return link

@@ -22,6 +22,12 @@ export const helloFrameMaxBytes = limits.revocationsMaxBytes
 /** What one side brings to hello. */
 export interface HelloSide<T> {
   readonly hello: Hello
+  /** What the peer lacks of what was revoked. */
+  readonly listsFor: (hello: Hello) => readonly Uint8Array[]
+  /** Takes in who may issue and what was revoked. Comes before anything is judged or granted (rule 15). */
+  readonly learn: (hello: Hello, lists: readonly Uint8Array[]) => Promise<void>
+  /** The peer's hello was read: it has lists to send, which may be longer than a stranger may be, or it has none. */
+  readonly heard: (options: { readonly hasLists: boolean }) => void
   /**
    * Decides whether the peer is what its hello says.
    *
@@ -49,9 +55,10 @@ export async function sayHello<T>(frames: FrameStream, side: HelloSide<T>): Prom
     return await heedingRefusal(frames, async () => {
       await frames.send(encodeHandshake(side.hello))
       const hello = await receive(frames, 'hello')
-      // No list is ever lacking yet: revoking comes with a later step, and until then there is none to send.
-      await frames.send(encodeHandshake({ type: 'revocations', lists: [] }))
-      await receive(frames, 'revocations')
+      side.heard({ hasLists: hasNewerLists(hello, side.hello) })
+      await frames.send(encodeHandshake({ type: 'revocations', lists: fitting(side.listsFor(hello)) }))
+      const { lists } = await receive(frames, 'revocations')
+      await side.learn(hello, lists)
       const peer = await side.judge(hello)
       await frames.send(encodeHandshake(welcome(side.highestEpochSeen(peer))))
       const { highestEpochSeen } = await receive(frames, 'welcome')
@@ -60,6 +67,21 @@ export async function sayHello<T>(frames: FrameStream, side: HelloSide<T>): Prom
   } catch (error) {
     throw await refuse(frames, error)
   }
+}
+
+function hasNewerLists(theirs: Hello, ours: Hello): boolean {
+  const known = new Map(ours.revocationVersions.map(({ issuerId, version }) => [issuerId, version]))
+  return theirs.revocationVersions.some(({ issuerId, version }) => version > (known.get(issuerId) ?? 0))
+}
+
+/** As many lists as one message holds; the roster brings the rest. */
+function fitting(lists: readonly Uint8Array[]): readonly Uint8Array[] {
+  let room = revocationUpdateMaxBytes - 1024
+  return lists.filter((list) => {
+    if (list.length + 16 > room) return false
+    room -= list.length + 16
+    return true
+  })
 }
 
 /**

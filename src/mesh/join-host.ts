@@ -1,5 +1,6 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
+import type { Role } from '../core/membership.ts'
 import type { Invite } from '../identity/invites.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Random } from '../ports/random.ts'
@@ -7,7 +8,8 @@ import { parsePeerAddress, peerIdIn, withPeerId } from './addresses.ts'
 import { dial } from './dial.ts'
 import { FrameStream } from './frame-stream.ts'
 import { helloFrameMaxBytes } from './hello.ts'
-import { type JoinedMembership, joinProtocol, requestMembership } from './join.ts'
+import { type JoinedMembership, type JoinerFacts, joinProtocol, requestMembership } from './join.ts'
+import { knockOnce, meetIssuer } from './knock.ts'
 
 /** What a joiner says of itself. */
 export interface JoinWish {
@@ -57,27 +59,90 @@ export async function joinMesh(invite: Invite, wish: JoinWish, options: JoinHost
     if (options.clock.wallMs() > invite.expiresAtMs) throw expired(invite, error)
     throw error
   }
+  const addressRecord = await options.signAddresses(invite.meshId)
+  const own = await converse(connection, options, (frames) =>
+    requestMembership(frames, { ...factsOf(connection, wish, options), invite, addressRecord }),
+  )
+  return { own, connection }
+}
+
+/** Whom a machine without an invite asks, and what it knows of the mesh that it means. */
+export interface Knock extends Omit<JoinWish, 'peers'> {
+  /** An address of the issuer, with or without its PeerId. */
+  readonly address: string
+  readonly roles: readonly Role[]
+  readonly accepts: (meshId: string) => boolean
+}
+
+/**
+ * Asks once, without an invite, to be let in.
+ *
+ * @throws {NfltrError} `knock_pending` while no owner has answered; `knock_denied`; `wrong_mesh`; `unreachable`
+ */
+export async function knockAt(knock: Knock, options: JoinHostOptions): Promise<JoinedMesh> {
+  const connection = await dial(options.host, [parsePeerAddress(knock.address)], { signal: knock.signal })
+  const own = await converse(connection, options, (frames) =>
+    knockOnce(frames, {
+      ...factsOf(connection, knock, options),
+      accepts: knock.accepts,
+      rolesWanted: knock.roles,
+      addressRecordFor: options.signAddresses,
+    }),
+  )
+  return { own, connection }
+}
+
+/**
+ * Asks who issues at an address, and says nothing of this machine but its key.
+ *
+ * @returns the mesh whose issuer proved itself there
+ * @throws {NfltrError} `unreachable`, or why the issuer is not what it says
+ */
+export async function meshAt(
+  at: Pick<JoinWish, 'os' | 'arch' | 'signal'> & { readonly address: string },
+  options: JoinHostOptions,
+): Promise<string> {
+  const connection = await dial(options.host, [parsePeerAddress(at.address)], { signal: at.signal })
+  const { meshId } = await converse(connection, options, (frames) =>
+    meetIssuer(frames, factsOf(connection, at, options)),
+  )
+  connection.abort(new Error('the mesh is known'))
+  return meshId
+}
+
+/** Runs the joiner's half on a stream of its own; what fails takes the connection with it. */
+async function converse<T>(
+  connection: Connection,
+  options: JoinHostOptions,
+  talk: (frames: FrameStream) => Promise<T>,
+): Promise<T> {
   const frames = await openJoin(connection, options)
   try {
-    const own = await requestMembership(frames, {
-      invite,
-      joinerPeerId: options.ownPeerId,
-      issuerPeerId: connection.remotePeer.toString(),
-      ...(wish.name === undefined ? {} : { nameWanted: wish.name }),
-      addressRecord: await options.signAddresses(invite.meshId),
-      softwareVersion: options.softwareVersion,
-      os: wish.os,
-      arch: wish.arch,
-      random: options.random,
-      wallMs: () => options.clock.wallMs(),
-    })
+    const found = await talk(frames)
     frames.close()
-    return { own, connection }
+    return found
   } catch (error) {
     frames.close()
     await frames.closed
     connection.abort(new Error('the join ended'))
     throw error
+  }
+}
+
+function factsOf(
+  connection: Connection,
+  wish: Pick<JoinWish, 'name' | 'os' | 'arch'>,
+  options: JoinHostOptions,
+): JoinerFacts {
+  return {
+    joinerPeerId: options.ownPeerId,
+    issuerPeerId: connection.remotePeer.toString(),
+    ...(wish.name === undefined ? {} : { nameWanted: wish.name }),
+    softwareVersion: options.softwareVersion,
+    os: wish.os,
+    arch: wish.arch,
+    random: options.random,
+    wallMs: () => options.clock.wallMs(),
   }
 }
 

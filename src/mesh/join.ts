@@ -1,29 +1,34 @@
 import { NfltrError } from '../core/errors.ts'
-import { isWithin, judgeClaimant, type Membership } from '../core/membership.ts'
-import { openAddressRecord, openMembership, openProcessCertificate } from '../identity/envelopes.ts'
+import type { Membership } from '../core/membership.ts'
+import { openAddressRecord } from '../identity/envelopes.ts'
 import { type Invite, inviteProof, type ProofInput, proofsEqual } from '../identity/invites.ts'
+import type { IssuerKey } from '../identity/issuer-key.ts'
 import { issueMembership } from '../identity/issuing.ts'
-import type { PrivateKey } from '../identity/keys.ts'
 import type { InviteRecord, IssuerBook, OwnMembership } from '../ports/home.ts'
 import type { Random } from '../ports/random.ts'
 import { encodeHandshake, type JoinChallenge, type JoinProof, type JoinStart } from '../wire/handshake-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
 import { heedingRefusal, receive, refuse } from './hello.ts'
+import { challengeOf, checkIssuer } from './issuer-identity.ts'
+import { answerKnock, joinedOf, takeJoined } from './knock.ts'
+import { revoke } from './revoking.ts'
 import type { Roster } from './roster.ts'
 import type { OwnStanding } from './standing.ts'
+import type { Trust } from './trust.ts'
 
 export const joinProtocol = '/nfltr/join/1.0.0'
 
-/** What a process needs to play the issuer: the book, whose lock it holds, and the mesh key. */
+/** What a process needs to play the issuer: the book, whose lock it holds, and the key that signs. */
 export interface IssuerRole {
   readonly book: IssuerBook
-  readonly meshKey: PrivateKey
+  readonly signer: IssuerKey
 }
 
 export interface IssuerSide {
   readonly role: IssuerRole
   readonly standing: OwnStanding
   readonly roster: Roster
+  readonly trust: Trust
   readonly issuerPeerId: string
   /** The PeerId that Noise proved, which for a joiner is its machine's. */
   readonly joinerPeerId: string
@@ -43,49 +48,55 @@ export interface IssuerSide {
 export async function answerJoiner(frames: FrameStream, side: IssuerSide): Promise<Membership> {
   try {
     const start = await receive(frames, 'join_start')
-    const invite = await findInvite(side, start)
+    checkMesh(side, start)
+    const { inviteId } = start
+    if (inviteId === undefined) return await answerKnock(frames, side)
+    const invite = await findInvite(side, inviteId)
     const nonce = side.random.bytes(32)
     const proofOf = proofs(side, { invite, issuerNonce: nonce, joinerNonce: start.nonce })
-    await frames.send(encodeHandshake(challenge(side, { nonce, proof: proofOf('issuer') })))
+    await frames.send(encodeHandshake(challengeOf(side, { nonce, proof: proofOf('issuer') })))
     const answer = await receive(frames, 'join_proof')
     if (!proofsEqual(answer.proof, proofOf('joiner'))) {
       throw new NfltrError('invite_invalid', 'The joiner did not prove that it has the invite.')
     }
     side.onProven()
     await checkAddresses(answer, side)
-    const { envelope, membership } = await issueMembership(side.role.book, side.role.meshKey, {
+    const { envelope, membership } = await issueMembership(side.role.book, side.role.signer, {
       inviteId: invite.inviteId,
       joinerPeerId: side.joinerPeerId,
       nameWanted: answer.nameWanted,
       nowMs: side.wallMs(),
+      serialAbove: side.roster.highestSerial(),
+      retire: (machinePeerId) => retire(side, machinePeerId),
     })
     await side.roster.take(
       { membership: envelope, addressRecords: [answer.addressRecord] },
       { seenAtMs: side.wallMs() },
     )
-    const issuerMembership = side.standing.membership
-    await frames.send(
-      encodeHandshake({ type: 'joined', membership: envelope, issuerMembership, issuerCertificates: [], relays: [] }),
-    )
+    await frames.send(encodeHandshake(joinedOf(side, envelope)))
     return membership
   } catch (error) {
     throw await refuse(frames, error)
   }
 }
 
-async function findInvite(side: IssuerSide, start: JoinStart): Promise<InviteRecord> {
-  if (start.meshId !== undefined && start.meshId !== side.standing.meshId) {
-    throw new NfltrError('wrong_mesh', 'The invite is of another mesh than this issuer.')
-  }
-  if (start.inviteId === undefined) {
-    throw new NfltrError('no_invite', 'This mesh is joined with an invite.', {
-      hint: 'Ask its owner to run `nfltr mesh invite`.',
-    })
-  }
-  const invite = await side.role.book.findInvite(start.inviteId)
-  if (invite === undefined)
-    throw new NfltrError('invite_invalid', 'The issuer knows no such invite.', { hint: askAgain })
-  return invite
+/** The machine whose name is taken over: whatever it was a member as, it is no more. */
+async function retire(side: IssuerSide, machinePeerId: string): Promise<void> {
+  const serial = side.roster.entryOf(machinePeerId)?.membership.body.serial
+  if (serial === undefined) return
+  const { trust, role } = side
+  await revoke({ trust, ...role, nowMs: side.wallMs() }, [{ peerId: machinePeerId, serial }])
+}
+
+function checkMesh(side: IssuerSide, { meshId }: JoinStart): void {
+  if (meshId === undefined || meshId === side.standing.meshId) return
+  throw new NfltrError('wrong_mesh', 'The joiner asks for another mesh than the one of this issuer.')
+}
+
+async function findInvite(side: IssuerSide, inviteId: string): Promise<InviteRecord> {
+  const invite = await side.role.book.findInvite(inviteId)
+  if (invite !== undefined) return invite
+  throw new NfltrError('invite_invalid', 'The issuer knows no such invite.', { hint: askAgain })
 }
 
 const askAgain = 'Ask for a new invite: `nfltr mesh invite` on the owner’s machine.'
@@ -109,20 +120,6 @@ function proofs(
     })
 }
 
-function challenge(
-  side: IssuerSide,
-  proven: { readonly nonce: Uint8Array; readonly proof: Uint8Array },
-): JoinChallenge {
-  const { meshId, membership, certificate } = side.standing
-  return {
-    type: 'join_challenge',
-    meshId,
-    issuerMembership: membership,
-    issuerCertificate: certificate ?? new Uint8Array(0),
-    ...proven,
-  }
-}
-
 async function checkAddresses(answer: JoinProof, side: IssuerSide): Promise<void> {
   const record = await openAddressRecord(answer.addressRecord, { meshId: side.standing.meshId })
   if (record.peerId !== side.joinerPeerId) {
@@ -130,19 +127,24 @@ async function checkAddresses(answer: JoinProof, side: IssuerSide): Promise<void
   }
 }
 
-export interface JoinerSide {
-  readonly invite: Invite
+/** What a joiner is and says of itself, with or without an invite. */
+export interface JoinerFacts {
   readonly joinerPeerId: string
-  /** Proven by Noise, and the one that the invite names. */
+  /** Proven by Noise. */
   readonly issuerPeerId: string
   readonly nameWanted?: string
-  /** Signed for the invite's mesh; the joiner listens before it joins. */
-  readonly addressRecord: Uint8Array
   readonly softwareVersion: string
   readonly os: string
   readonly arch: string
   readonly random: Random
   readonly wallMs: () => number
+}
+
+export interface JoinerSide extends JoinerFacts {
+  /** Names the issuer's key. */
+  readonly invite: Invite
+  /** Signed for the invite's mesh; the joiner listens before it joins. */
+  readonly addressRecord: Uint8Array
 }
 
 /**
@@ -174,46 +176,29 @@ async function redeem(frames: FrameStream, side: JoinerSide): Promise<JoinedMemb
       issuerNonce: challenge.nonce,
       joinerNonce: nonce,
     })
-  await checkIssuer(challenge, side, proofOf('issuer'))
+  await checkInviter(challenge, side, proofOf('issuer'))
   await frames.send(encodeHandshake(proofMessage(side, proofOf('joiner'))))
   const joined = await receive(frames, 'joined')
-  const body = await openMembership(joined.membership, { meshId: invite.meshId })
-  if (body.machinePeerId !== side.joinerPeerId) {
-    throw new NfltrError('bad_signature', 'The issuer sent a membership of another machine.')
-  }
-  const { membership, issuerMembership, issuerCertificates, relays } = joined
-  return { meshId: invite.meshId, membership, issuerMembership, issuerCertificates, relays, body }
+  return takeJoined(joined, { meshId, joinerPeerId: side.joinerPeerId })
 }
 
-async function checkIssuer(challenge: JoinChallenge, side: JoinerSide, proof: Uint8Array): Promise<void> {
+async function checkInviter(challenge: JoinChallenge, side: JoinerSide, proof: Uint8Array): Promise<void> {
   const { meshId } = side.invite
   if (challenge.meshId !== meshId)
     throw new NfltrError('wrong_mesh', 'The issuer belongs to another mesh than the invite.')
   if (!proofsEqual(challenge.proof, proof)) {
     throw new NfltrError('invite_invalid', 'The issuer did not prove that it made the invite.', { hint: askAgain })
   }
-  const membership = await openMembership(challenge.issuerMembership, { meshId })
-  const certificate = await openProcessCertificate(challenge.issuerCertificate, {
-    machinePeerId: membership.machinePeerId,
-  })
-  const wallMs = side.wallMs()
-  const refusal = judgeClaimant({
-    remotePeerId: side.issuerPeerId,
-    ownPeerId: side.joinerPeerId,
+  await checkIssuer(challenge, {
     meshId,
-    membership,
-    certificate,
-    claimedKind: 'issuer',
-    wallMs,
-  })
-  if (refusal === undefined) return
-  throw new NfltrError(refusal, 'The issuer is not what the invite says.', {
-    ...(isWithin(membership, wallMs) ? {} : { hint: 'Check the clock of this machine.' }),
+    issuerPeerId: side.issuerPeerId,
+    ownPeerId: side.joinerPeerId,
+    wallMs: side.wallMs(),
   })
 }
 
 function proofMessage(side: JoinerSide, proof: Uint8Array): JoinProof {
   const { nameWanted, addressRecord, softwareVersion, os, arch } = side
-  const facts = { addressRecord, softwareVersion, os, arch }
+  const facts = { addressRecord, softwareVersion, os, arch, rolesWanted: [] }
   return { type: 'join_proof', proof, ...facts, ...(nameWanted === undefined ? {} : { nameWanted }) }
 }

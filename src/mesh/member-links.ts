@@ -1,4 +1,5 @@
 import type { Connection } from '@libp2p/interface'
+import type { Membership, ProcessCertificate } from '../core/membership.ts'
 import type { PeerFacts, PeerListener, Unsubscribe } from '../ports/peers.ts'
 import type { Admission } from './admission.ts'
 
@@ -9,6 +10,9 @@ export interface MemberLink {
   readonly facts: PeerFacts
   /** Which start of the peer's process this is (rule 11). */
   readonly incarnation: string
+  /** What was granted at hello; looked at again when members or the clock change. */
+  readonly membership: Membership
+  readonly certificate?: ProcessCertificate
 }
 
 /** Connections that one peer may hold at once; the oldest goes first. Two are normal: both sides dialled. */

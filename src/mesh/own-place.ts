@@ -1,4 +1,5 @@
 import type { Multiaddr } from '@multiformats/multiaddr'
+import type { NfltrError } from '../core/errors.ts'
 import { signAddressRecord } from '../identity/envelopes.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -7,6 +8,7 @@ import type { PeerFacts } from '../ports/peers.ts'
 import { hostOf, parsePeerAddress, withoutPeerId } from './addresses.ts'
 import { Roster } from './roster.ts'
 import { type OwnStanding, openersFor, openStanding, type ProcessFacts, type Standing } from './standing.ts'
+import { Trust } from './trust.ts'
 
 export interface OwnPlaceOptions {
   readonly key: PrivateKey
@@ -15,6 +17,9 @@ export interface OwnPlaceOptions {
   readonly clock: Clock
   /** The roster changed, or there is one now. */
   readonly onNews: () => void
+  /** What was revoked or who may issue changed. */
+  readonly onTrust: () => void
+  readonly onRefused: (error: NfltrError) => void
 }
 
 /** IP addresses of members that are remembered as such. */
@@ -27,6 +32,7 @@ export class OwnPlace {
   readonly #memberHosts = new Set<string>()
   #standing: OwnStanding | undefined
   #roster: Roster | undefined
+  #trust: Trust | undefined
   #seenMs = 0
   #seenWrite: Promise<void> = Promise.resolve()
 
@@ -40,6 +46,10 @@ export class OwnPlace {
 
   get roster(): Roster | undefined {
     return this.#roster
+  }
+
+  get trust(): Trust | undefined {
+    return this.#trust
   }
 
   get facts(): PeerFacts {
@@ -78,9 +88,14 @@ export class OwnPlace {
    */
   async take(standing: Standing): Promise<void> {
     const { files } = this.#options
-    const own = await openStanding(standing)
+    const { onTrust, onRefused } = this.#options
+    const { meshId, certificates = [] } = standing
+    const trust = this.#trust ?? (await Trust.load({ meshId, files, onNews: onTrust, onRefused }))
+    this.#trust = trust
+    await trust.takeCertificates(certificates)
+    const own = await openStanding(standing, trust)
     this.#seenMs = Math.max(this.#seenMs, await files.seenTimeMs())
-    this.#roster = await Roster.load(files, openersFor(standing.meshId))
+    this.#roster = await Roster.load(files, openersFor(meshId, trust))
     this.#roster.watch(() => this.#onNews())
     this.#standing = own
     this.#onNews()
@@ -121,6 +136,7 @@ export class OwnPlace {
 
   /** Resolves once what was learnt is on disk. */
   async close(): Promise<void> {
+    this.#trust?.close()
     await this.#roster?.close()
     await this.#seenWrite
   }

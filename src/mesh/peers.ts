@@ -1,30 +1,47 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Membership } from '../core/membership.ts'
+import type { Issuers } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
 import { peerIdOf } from '../identity/keys.ts'
 import { certifyProcess } from '../identity/mesh-setup.ts'
+import type { OwnMembership } from '../ports/home.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
 import { parsePeerAddress } from './addresses.ts'
 import { Greeter } from './greeter.ts'
 import { startHost } from './host.ts'
-import { type JoinWish, joinMesh } from './join-host.ts'
+import type { IssuerRole } from './join.ts'
+import {
+  type JoinedMesh,
+  type JoinHostOptions,
+  type JoinWish,
+  joinMesh,
+  type Knock,
+  knockAt,
+  meshAt,
+} from './join-host.ts'
 import { LinkKeeper } from './link-keeper.ts'
+import { LinkReview } from './link-review.ts'
 import { MemberLinks } from './member-links.ts'
 import type { MeshOptions } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { Refusals } from './refusals.ts'
+import { revoke } from './revoking.ts'
+import { factsOfMember, type RosterEntry } from './roster.ts'
 import { RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts, Standing } from './standing.ts'
 import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
+import type { Trust, TrustAlarm } from './trust.ts'
 
 export type { IssuerRole } from './join.ts'
 export type { JoinWish } from './join-host.ts'
 export type { MeshOptions } from './mesh-options.ts'
+export type { RosterEntry } from './roster.ts'
 export type { Standing } from './standing.ts'
+export type { TrustAlarm } from './trust.ts'
 
 /**
  * Starts this process's part of the mesh.
@@ -50,6 +67,7 @@ export class MeshHost implements Peers {
   readonly #greeter: Greeter
   readonly #keeper: LinkKeeper
   readonly #spread: RosterSpread
+  readonly #review: LinkReview
   readonly #memberWatchers = new Set<() => void>()
   readonly #acceptSession = Promise.withResolvers<(link: Link) => void>()
   #host: Libp2p | undefined
@@ -60,7 +78,13 @@ export class MeshHost implements Peers {
     this.#options = options
     this.#process = processFacts(options)
     const [links, refusals] = [this.#links, this.#refusals]
-    this.#place = new OwnPlace({ ...options, process: this.#process, onNews: () => this.#onNews() })
+    this.#place = new OwnPlace({
+      ...options,
+      process: this.#process,
+      onNews: () => this.#onNews(),
+      onTrust: () => this.#onTrust(),
+      onRefused: (error) => refusals.addError(error),
+    })
     this.#quarantine = new Quarantine({
       clock,
       ownPeerId: this.#process.peerId,
@@ -74,6 +98,8 @@ export class MeshHost implements Peers {
       links,
       refusals,
       standing: () => this.#place.standing,
+      trust: () => this.#place.trust,
+      roster: () => this.#place.roster,
       wallMs: () => this.#place.wallMs(),
       highestEpochSeen: (hubId) => options.highestEpochSeen?.(hubId),
       onProven: async ({ membershipEnvelope: membership }) => {
@@ -81,7 +107,8 @@ export class MeshHost implements Peers {
       },
     })
     this.#keeper = new LinkKeeper({ clock, random })
-    this.#spread = new RosterSpread({ clock, links, refusals, roster: () => this.#place.roster })
+    this.#spread = new RosterSpread({ clock, links, refusals, place: this.#place })
+    this.#review = new LinkReview({ clock, links, refusals, place: this.#place, quarantine: this.#quarantine })
     links.watch({ up: (peer) => this.#onUp(peer), down: (peer) => this.#onDown(peer) })
   }
 
@@ -113,7 +140,13 @@ export class MeshHost implements Peers {
   }
 
   members(): readonly MemberFacts[] {
-    return this.#place.roster?.members() ?? []
+    const { roster, trust } = this.#place
+    return (roster?.entries() ?? []).map((entry) => {
+      const facts = factsOfMember(entry)
+      const { machinePeerId, serial } = entry.membership.body
+      const revoked = trust?.revocationOf(machinePeerId, serial)
+      return revoked === undefined ? facts : { ...facts, revokedAtMs: revoked.atMs }
+    })
   }
 
   watchMembers(listener: () => void): Unsubscribe {
@@ -142,6 +175,7 @@ export class MeshHost implements Peers {
 
   want(machinePeerId: string): void {
     if (machinePeerId === this.self.machinePeerId && this.#process.kind === 'node') return
+    if (this.#isRevoked(machinePeerId)) return
     this.#keeper.want(memberTarget(machinePeerId, this.#targetOptions()))
   }
 
@@ -180,20 +214,40 @@ export class MeshHost implements Peers {
    * @throws {NfltrError} `already_exists` when it is a member; otherwise as the issuer refuses, or `unreachable`
    */
   async join(invite: Invite, wish: JoinWish): Promise<Membership> {
+    return this.#enter(await joinMesh(invite, wish, this.#joinOptions()))
+  }
+
+  /**
+   * Asks an issuer, without an invite, to be let in; otherwise as `join`.
+   *
+   * @throws {NfltrError} `knock_pending` while no owner has answered: ask again; `knock_denied`; `wrong_mesh`; `unreachable`
+   */
+  async knock(knock: Knock): Promise<Membership> {
+    return this.#enter(await knockAt(knock, this.#joinOptions()))
+  }
+
+  /** The mesh whose issuer proves itself at an address. @throws {NfltrError} `unreachable`, or why it is none */
+  meshAt(at: Parameters<typeof meshAt>[0]): Promise<string> {
+    return meshAt(at, this.#joinOptions())
+  }
+
+  #joinOptions(): JoinHostOptions {
     const { standing } = this.#place
     if (standing !== undefined) {
       throw new NfltrError('already_exists', `This machine is already a member of a mesh, as ${standing.body.name}.`)
     }
     const host = this.#libp2p()
-    const { files } = this.#options
-    const { own, connection } = await joinMesh(invite, wish, {
+    return {
       ...this.#options,
       host,
       ownPeerId: this.#process.peerId,
       signAddresses: (meshId) => this.#place.signAddresses(meshId, host.getMultiaddrs()),
-    })
+    }
+  }
+
+  async #enter({ own, connection }: JoinedMesh): Promise<Membership> {
     const { body, ...kept } = own
-    await files.saveMembership(kept)
+    await this.#options.files.saveMembership(kept)
     await this.#place.take(await this.#standingAfterJoin(kept))
     if (own.issuerMembership !== undefined) {
       await this.#place.roster?.take({ membership: own.issuerMembership, addressRecords: [] })
@@ -219,6 +273,40 @@ export class MeshHost implements Peers {
     for (const link of this.#links.linksOf(peerId)) link.admission.abort(new Error('dropped'))
   }
 
+  /** What the roster has of every member, revoked ones too. */
+  directory(): readonly RosterEntry[] {
+    return this.#place.roster?.entries() ?? []
+  }
+
+  /** Who may sign now, for whoever opens an envelope beside this process. @throws {NfltrError} `no_mesh` */
+  issuers(): Issuers {
+    return this.#trust().issuers()
+  }
+
+  /**
+   * Voids every membership that these machines have so far. Holds here, and is on disk, when it resolves.
+   *
+   * @returns the version of this issuer's list
+   * @throws {NfltrError} `no_mesh`, `revoked` where this issuer may sign no more
+   */
+  revoke(role: IssuerRole, machinePeerIds: readonly string[]): Promise<number> {
+    const entries = machinePeerIds.map((peerId) => ({
+      peerId,
+      serial: this.#place.roster?.entryOf(peerId)?.membership.body.serial ?? 0,
+    }))
+    return revoke({ ...role, trust: this.#trust(), nowMs: this.#place.wallMs() }, entries)
+  }
+
+  /** The lists of what was revoked that a connected process last said it has applied, each by its issuer. */
+  appliedBy(peerId: string): ReadonlyMap<string, number> {
+    return new Map(this.#spread.versionsOf(peerId).map(({ issuerId, version }) => [issuerId, version]))
+  }
+
+  /** Issuers that are believed no more, because they published two lists of one version. */
+  alarms(): readonly TrustAlarm[] {
+    return this.#place.trust?.alarms() ?? []
+  }
+
   /** What was refused since the start, by code. */
   refusals(): Readonly<Record<string, number>> {
     return this.#refusals.counts()
@@ -228,18 +316,19 @@ export class MeshHost implements Peers {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#keeper.close()
+    this.#review.close()
     this.#spread.close()
     await this.#host?.stop()
     await this.#place.close()
   }
 
   /** A joiner runs under its machine's key; where it is not the node it certifies itself as the process it is. */
-  async #standingAfterJoin(kept: { readonly meshId: string; readonly membership: Uint8Array }): Promise<Standing> {
-    const { meshId, membership } = kept
+  async #standingAfterJoin(kept: OwnMembership): Promise<Standing> {
+    const { meshId, membership, issuerCertificates: certificates } = kept
     const { key, clock } = this.#options
-    if (this.#process.kind === 'node') return { meshId, membership }
+    if (this.#process.kind === 'node') return { meshId, membership, certificates }
     const certificate = await certifyProcess({ key, meshId }, { ...this.#process, nowMs: clock.wallMs() })
-    return { meshId, membership, certificate }
+    return { meshId, membership, certificates, certificate }
   }
 
   /** Puts this process into the roster, and begins to keep its links. */
@@ -255,9 +344,10 @@ export class MeshHost implements Peers {
     if (this.#process.kind !== 'node' || this.#host === undefined) return
     for (const { membership, records } of this.#place.roster?.entries() ?? []) {
       const { machinePeerId, roles } = membership.body
-      if (!roles.includes('hub')) continue
+      if (!roles.includes('hub') || this.#isRevoked(machinePeerId)) continue
       for (const [peerId, { body }] of records) {
-        if (body.kind === 'hub' && !this.#keeper.has(peerId)) this.#keeper.want(hubTarget({ machinePeerId, peerId }, this.#targetOptions()))
+        if (body.kind === 'hub' && !this.#keeper.has(peerId))
+          this.#keeper.want(hubTarget({ machinePeerId, peerId }, this.#targetOptions()))
       }
     }
   }
@@ -291,6 +381,8 @@ export class MeshHost implements Peers {
 
   #onUp(peer: PeerFacts): void {
     this.#keeper.review()
+    // Whatever changed since the verdict of hello; and its term has an end.
+    this.#review.run()
     const link = this.#links.newest(peer.peerId)
     if (link === undefined) return
     this.#place.noteMemberAt(link.connection.remoteAddr)
@@ -305,8 +397,25 @@ export class MeshHost implements Peers {
   #onNews(): void {
     for (const listener of [...this.#memberWatchers]) listener()
     this.#wantHubs()
+    this.#review.run()
     this.#keeper.review()
     this.#spread.announce()
+  }
+
+  /** Nothing is done for a member that was revoked, and nobody looks for it any more. */
+  #onTrust(): void {
+    for (const { membership, records } of this.#place.roster?.entries() ?? []) {
+      const { machinePeerId } = membership.body
+      if (!this.#isRevoked(machinePeerId)) continue
+      for (const key of [machinePeerId, ...records.keys()]) this.#keeper.unwant(key)
+    }
+    this.#onNews()
+  }
+
+  #isRevoked(machinePeerId: string): boolean {
+    const { roster, trust } = this.#place
+    const serial = roster?.entryOf(machinePeerId)?.membership.body.serial
+    return serial !== undefined && trust?.revocationOf(machinePeerId, serial) !== undefined
   }
 
   #targetOptions(): TargetOptions {
@@ -317,6 +426,12 @@ export class MeshHost implements Peers {
       roster: () => this.#place.roster,
       ownKind: this.#process.kind,
     }
+  }
+
+  #trust(): Trust {
+    const { trust } = this.#place
+    if (trust === undefined) throw new NfltrError('no_mesh', 'This machine belongs to no mesh.')
+    return trust
   }
 
   #libp2p(): Libp2p {

@@ -68,8 +68,8 @@ async function serveJoin(
   options: ProtocolOptions,
   from: { readonly stream: Stream; readonly connection: Connection; readonly issuer: IssuerRole },
 ): Promise<void> {
-  const { standing, roster, facts } = options.place
-  if (standing === undefined || roster === undefined) {
+  const { standing, roster, trust, facts } = options.place
+  if (standing === undefined || roster === undefined || trust === undefined) {
     throw new NfltrError('no_issuer', 'This process cannot issue: it has no membership.')
   }
   const frames = new FrameStream(from.stream, { clock: options.clock, frameMaxBytes: limits.helloMaxBytes })
@@ -77,10 +77,11 @@ async function serveJoin(
     role: from.issuer,
     standing,
     roster,
+    trust,
     issuerPeerId: facts.peerId,
     joinerPeerId: from.connection.remotePeer.toString(),
     random: options.random,
-    wallMs: () => options.clock.wallMs(),
+    wallMs: () => options.place.wallMs(),
     onProven: () => options.quarantine.admissionOf(from.connection).allowIssuing(),
   })
 }

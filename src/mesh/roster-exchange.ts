@@ -1,4 +1,5 @@
 import { NfltrError } from '../core/errors.ts'
+import type { RevocationVersion } from '../wire/handshake-codec.ts'
 import {
   decodeRoster,
   encodeRoster,
@@ -10,6 +11,7 @@ import {
 } from '../wire/roster-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
 import type { Roster, RosterEntry } from './roster.ts'
+import type { Trust } from './trust.ts'
 
 export const rosterProtocol = '/nfltr/roster/1.0.0'
 
@@ -20,27 +22,36 @@ export interface ExchangeOptions {
   /** The process at the other end, whose own address record counts because hello showed its certificate. */
   readonly peer: { readonly peerId: string; readonly machinePeerId: string }
   readonly onBadRecord: (error: unknown) => void
+  /** What the peer says of the lists that it has applied. */
+  readonly onVersions: (versions: readonly RevocationVersion[]) => void
+}
+
+/** What one side brings into an exchange. */
+export interface Directory {
+  readonly roster: Roster
+  readonly trust: Trust
 }
 
 /**
  * Brings two rosters level: both say what they have, each sends the other what it lacks, in pages, the last one marked. What
- * does not prove itself is counted and passed over; the rest is taken.
+ * does not prove itself is counted and passed over; the rest is taken. What was revoked, and who may issue, goes before members.
  *
  * @returns whether anything new was learnt
  * @throws {NfltrError} `link_down`, a decoder's refusal, `protocol_violation`
  */
-export async function exchangeRoster(frames: FrameStream, roster: Roster, options: ExchangeOptions): Promise<boolean> {
-  await frames.send(encodeRoster(digestOf(roster)))
+export async function exchangeRoster(frames: FrameStream, own: Directory, options: ExchangeOptions): Promise<boolean> {
+  await frames.send(encodeRoster(digestOf(own)))
   const digest = await receive(frames, 'digest')
-  const sending = sendMissing(frames, roster, digest)
+  options.onVersions(digest.revocationVersions)
+  const sending = sendMissing(frames, own, digest)
   // Seen here as well as awaited below: a failing reader must not leave it behind unhandled.
   sending.catch(() => {})
-  const isNews = await takePages(frames, roster, options)
+  const isNews = await takePages(frames, own, options)
   await sending
   return isNews
 }
 
-function digestOf(roster: Roster): RosterDigest {
+function digestOf({ roster, trust }: Directory): RosterDigest {
   const entries = roster
     .entries()
     .flatMap(({ membership: { body }, records }) => [
@@ -50,16 +61,24 @@ function digestOf(roster: Roster): RosterDigest {
         .map((record) => ({ peerId: record.body.peerId, serial: body.serial, addressSeq: record.body.seq })),
     ])
   // Machines before further processes would be cut first where the mesh is larger than a digest.
-  return { type: 'digest', entries: entries.slice(0, 1_000), revocationVersions: [] }
+  return { type: 'digest', entries: entries.slice(0, 1_000), revocationVersions: trust.versions() }
 }
 
-async function sendMissing(frames: FrameStream, roster: Roster, theirs: RosterDigest): Promise<void> {
+async function sendMissing(frames: FrameStream, { roster, trust }: Directory, theirs: RosterDigest): Promise<void> {
+  const issuerCertificates = [...trust.certificateEnvelopes()]
+  // One list a page: each may be as long as a page can be.
+  for (const list of trust.listsBeyond(theirs.revocationVersions)) {
+    await frames.send(
+      encodeRoster({ type: 'push', members: [], revocations: [list], issuerCertificates, isLast: false }),
+    )
+  }
+
   const known = new Map(theirs.entries.map((entry) => [entry.peerId, entry]))
   const missing = roster.entries().flatMap((entry) => missingOf(entry, known) ?? [])
   for (let from = 0; ; from += rosterPageMembers) {
     const members = missing.slice(from, from + rosterPageMembers)
     const isLast = from + rosterPageMembers >= missing.length
-    await frames.send(encodeRoster({ type: 'push', members, revocations: [], issuerCertificates: [], isLast }))
+    await frames.send(encodeRoster({ type: 'push', members, revocations: [], issuerCertificates, isLast }))
     if (isLast) return
   }
 }
@@ -77,11 +96,22 @@ function missingOf(
   return { membership: envelope, addressRecords: records.map((record) => record.envelope) }
 }
 
-async function takePages(frames: FrameStream, roster: Roster, options: ExchangeOptions): Promise<boolean> {
+/** Lists of what was revoked in one mesh: of the mesh key and of each further owner. */
+const listsMax = 9
+
+/** As many pages as the largest mesh has, with a page for each list of each issuer. */
+const pagesMax = 1_000 / rosterPageMembers + 1 + 2 * listsMax
+
+async function takePages(
+  frames: FrameStream,
+  { roster, trust }: Directory,
+  options: ExchangeOptions,
+): Promise<boolean> {
   let isNews = false
-  // As many pages as the largest mesh has, and no more.
-  for (let page = 0; page < 1_000 / rosterPageMembers + 1; page += 1) {
+  for (let page = 0; page < pagesMax; page += 1) {
     const push = await receive(frames, 'push')
+    isNews = (await trust.takeCertificates(push.issuerCertificates)) || isNews
+    isNews = (await trust.takeLists(push.revocations)) || isNews
     for (const member of push.members) {
       try {
         isNews = (await roster.take(member, { vouched: options.peer.peerId })) || isNews

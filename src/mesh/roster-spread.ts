@@ -1,17 +1,18 @@
 import type { Connection, Stream } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
+import type { RevocationVersion } from '../wire/handshake-codec.ts'
 import { FrameStream } from './frame-stream.ts'
 import type { MemberLink, MemberLinks } from './member-links.ts'
+import type { OwnPlace } from './own-place.ts'
 import type { Refusals } from './refusals.ts'
-import type { Roster } from './roster.ts'
-import { exchangeRoster, rosterFrameMaxBytes, rosterProtocol } from './roster-exchange.ts'
+import { type Directory, exchangeRoster, rosterFrameMaxBytes, rosterProtocol } from './roster-exchange.ts'
 
 export interface RosterSpreadOptions {
   readonly clock: Clock
   readonly links: MemberLinks
   readonly refusals: Refusals
-  readonly roster: () => Roster | undefined
+  readonly place: OwnPlace
 }
 
 /** News that come together travel together: the wait before they are passed on, in milliseconds. */
@@ -28,6 +29,8 @@ export class RosterSpread {
   readonly #options: RosterSpreadOptions
   readonly #running = new Set<string>()
   readonly #again = new Set<string>()
+  /** By process: the lists that it last said it has applied. */
+  readonly #versions = new Map<string, readonly RevocationVersion[]>()
   #timer: Timer | undefined
   #isClosed = false
 
@@ -52,22 +55,27 @@ export class RosterSpread {
       return
     }
     const link = this.#options.links.newest(peerId)
-    const roster = this.#options.roster()
-    if (link === undefined || roster === undefined) return
+    const own = this.#directory()
+    if (link === undefined || own === undefined) return
     this.#running.add(peerId)
     // `run` catches everything itself.
-    void this.#run(link, roster)
+    void this.#run(link, own)
   }
 
   /** The other side of an exchange that a peer began. */
   async answer(link: MemberLink, stream: Stream): Promise<void> {
-    const roster = this.#options.roster()
+    const own = this.#directory()
     const frames = this.#frames(stream)
-    if (roster === undefined) {
+    if (own === undefined) {
       frames.close()
       return
     }
-    await this.#exchange(frames, link, roster)
+    await this.#exchange(frames, link, own)
+  }
+
+  /** The lists of what was revoked that a connected process last said it has applied. */
+  versionsOf(peerId: string): readonly RevocationVersion[] {
+    return this.#versions.get(peerId) ?? []
   }
 
   close(): void {
@@ -75,10 +83,15 @@ export class RosterSpread {
     this.#timer?.cancel()
   }
 
-  async #run(link: MemberLink, roster: Roster): Promise<void> {
+  #directory(): Directory | undefined {
+    const { roster, trust } = this.#options.place
+    return roster === undefined || trust === undefined ? undefined : { roster, trust }
+  }
+
+  async #run(link: MemberLink, own: Directory): Promise<void> {
     const { peerId } = link.facts
     try {
-      await this.#exchange(this.#frames(await openStream(link.connection)), link, roster)
+      await this.#exchange(this.#frames(await openStream(link.connection)), link, own)
     } catch {
       // The link went down or the peer does not answer this protocol: the next link or the next news tries again.
     } finally {
@@ -87,13 +100,14 @@ export class RosterSpread {
     }
   }
 
-  async #exchange(frames: FrameStream, link: MemberLink, roster: Roster): Promise<void> {
+  async #exchange(frames: FrameStream, link: MemberLink, own: Directory): Promise<void> {
     const timer = this.#options.clock.after(exchangeTimeoutMs, () => {
       frames.close(new NfltrError('timed_out', 'The roster exchange took too long.'))
     })
     try {
-      await exchangeRoster(frames, roster, {
+      await exchangeRoster(frames, own, {
         peer: link.facts,
+        onVersions: (versions) => this.#noteVersions(link.facts.peerId, versions),
         onBadRecord: (error) => this.#options.refusals.addError(error),
       })
       frames.close()
@@ -102,6 +116,13 @@ export class RosterSpread {
       frames.close(error instanceof Error ? error : new Error(String(error)))
     } finally {
       timer.cancel()
+    }
+  }
+
+  #noteVersions(peerId: string, versions: readonly RevocationVersion[]): void {
+    this.#versions.set(peerId, versions)
+    for (const known of this.#versions.keys()) {
+      if (this.#options.links.newest(known) === undefined) this.#versions.delete(known)
     }
   }
 

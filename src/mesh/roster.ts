@@ -95,15 +95,12 @@ export class Roster {
   }
 
   members(): readonly MemberFacts[] {
-    return this.entries().map(({ membership: { body }, records, lastSeenAtMs }) => ({
-      machinePeerId: body.machinePeerId,
-      name: body.name,
-      roles: body.roles,
-      addresses: records.get(body.machinePeerId)?.body.addresses ?? [],
-      issuedAtMs: body.issuedAtMs,
-      expiresAtMs: body.expiresAtMs,
-      ...(lastSeenAtMs === undefined ? {} : { lastSeenAtMs }),
-    }))
+    return this.entries().map(factsOfMember)
+  }
+
+  /** The highest serial of any membership here. */
+  highestSerial(): number {
+    return Math.max(0, ...this.entries().map((entry) => entry.membership.body.serial))
   }
 
   /** The newest issue time of any membership here: the wall clock cannot be before it (rule 16). */
@@ -192,6 +189,18 @@ export class Roster {
 
   #tell(): void {
     for (const listener of [...this.#listeners]) listener()
+  }
+}
+
+export function factsOfMember({ membership: { body }, records, lastSeenAtMs }: RosterEntry): MemberFacts {
+  return {
+    machinePeerId: body.machinePeerId,
+    name: body.name,
+    roles: body.roles,
+    addresses: records.get(body.machinePeerId)?.body.addresses ?? [],
+    issuedAtMs: body.issuedAtMs,
+    expiresAtMs: body.expiresAtMs,
+    ...(lastSeenAtMs === undefined ? {} : { lastSeenAtMs }),
   }
 }
 

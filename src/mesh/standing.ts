@@ -7,10 +7,11 @@ import {
   type PeerKind,
   type ProcessCertificate,
 } from '../core/membership.ts'
-import { openAddressRecord, openMembership, openProcessCertificate } from '../identity/envelopes.ts'
+import { openAddressRecord, openProcessCertificate } from '../identity/envelopes.ts'
 import type { Hello } from '../wire/handshake-codec.ts'
 import { wireRevision } from './hello.ts'
-import type { Openers } from './roster.ts'
+import type { Openers, Signed } from './roster.ts'
+import type { Trust } from './trust.ts'
 
 /** What this process shows others: its machine's membership and, unless it is the node, its own certificate. */
 export interface Standing {
@@ -18,6 +19,8 @@ export interface Standing {
   readonly meshId: string
   /** Envelope of the machine's membership. */
   readonly membership: Uint8Array
+  /** Envelopes of the certificates of further owners that came with the membership. */
+  readonly certificates?: readonly Uint8Array[]
   /** Envelope of this process's certificate, signed by the machine. A node has none. */
   readonly certificate?: Uint8Array
 }
@@ -38,33 +41,37 @@ export interface ProcessFacts {
 }
 
 /** @throws {NfltrError} `bad_signature` when the membership is not of this mesh */
-export async function openStanding(standing: Standing): Promise<OwnStanding> {
-  const body = await openMembership(standing.membership, { meshId: standing.meshId })
+export async function openStanding(standing: Standing, trust: Trust): Promise<OwnStanding> {
+  const body = await trust.openMembership(standing.membership)
   return { ...standing, body }
 }
 
-export function openersFor(meshId: string): Openers {
+export function openersFor(meshId: string, trust: Pick<Trust, 'openMembership'>): Openers {
   return {
-    openMembership: (envelope) => openMembership(envelope, { meshId }),
+    openMembership: (envelope) => trust.openMembership(envelope),
     openAddressRecord: (envelope) => openAddressRecord(envelope, { meshId }),
   }
 }
 
-export function helloOf(process: ProcessFacts, standing: Standing, nowMs: number): Hello {
+export function helloOf(
+  process: ProcessFacts,
+  standing: Standing,
+  now: { readonly nowMs: number; readonly trust: Pick<Trust, 'versions' | 'certificateEnvelopes'> },
+): Hello {
   return {
     type: 'hello',
     revisions: [wireRevision],
     meshId: standing.meshId,
-    revocationVersions: [],
+    revocationVersions: now.trust.versions(),
     membership: standing.membership,
     ...(standing.certificate === undefined ? {} : { processCertificate: standing.certificate }),
-    issuerCertificates: [],
+    issuerCertificates: now.trust.certificateEnvelopes(),
     incarnation: process.incarnation,
     kind: process.kind,
     ...(process.hubId === undefined ? {} : { hubId: process.hubId }),
     softwareVersion: process.softwareVersion,
     limits: { frameMaxBytes: limits.sessionFrameMaxBytes },
-    nowMs,
+    nowMs: now.nowMs,
   }
 }
 
@@ -87,11 +94,14 @@ export interface Judgement {
   readonly remotePeerId: string
   /** Wall clock, never before the newest verified issue time seen. */
   readonly wallMs: number
+  readonly trust: Trust
+  /** The newest membership of a machine that is known here: it counts, also where the machine shows an older one. */
+  readonly newestOf: (machinePeerId: string) => Signed<Membership> | undefined
 }
 
 /**
- * Checks a hello in the order of the protocol: revision, mesh, the membership's signature, the certificate's, and what they
- * say against each other, the clock and the connection.
+ * Checks a hello in the order of the protocol: revision, mesh, the membership's signature and whether it was revoked, the
+ * certificate's, and what they say against each other, the clock and the connection.
  *
  * @throws {NfltrError} the first reason to refuse
  */
@@ -106,7 +116,11 @@ export async function judgeHello(hello: Hello, against: Judgement): Promise<Prov
     )
   }
   if (hello.meshId !== against.meshId) throw new NfltrError('wrong_mesh', 'The peer belongs to another mesh.')
-  const membership = await openMembership(hello.membership, { meshId: against.meshId })
+  const shown = { body: await against.trust.openMembership(hello.membership), envelope: hello.membership }
+  const newest = against.newestOf(shown.body.machinePeerId) ?? shown
+  const { body: membership, envelope } = newest.body.serial > shown.body.serial ? newest : shown
+  const objection = against.trust.objectionTo(membership)
+  if (objection !== undefined) throw objection
   const certificate =
     hello.processCertificate === undefined
       ? undefined
@@ -124,7 +138,7 @@ export async function judgeHello(hello: Hello, against: Judgement): Promise<Prov
   if (refusal !== undefined) throw new NfltrError(refusal, refusalTexts[refusal])
   return {
     membership,
-    membershipEnvelope: hello.membership,
+    membershipEnvelope: envelope,
     ...(certificate === undefined ? {} : { certificate }),
     kind: hello.kind,
     ...(hello.hubId === undefined ? {} : { hubId: hello.hubId }),

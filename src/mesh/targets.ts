@@ -36,7 +36,10 @@ export function addressTarget(text: string, options: TargetOptions): Target {
  * A hub, by its own process, for a node whose listener nobody reached: it moved, or it came back elsewhere. Hubs that are
  * not running are tried ever more rarely; a new address of one is tried at once.
  */
-export function hubTarget(hub: { readonly machinePeerId: string; readonly peerId: string }, options: TargetOptions): Target {
+export function hubTarget(
+  hub: { readonly machinePeerId: string; readonly peerId: string },
+  options: TargetOptions,
+): Target {
   const { links } = options
   const record = () => options.roster()?.entryOf(hub.machinePeerId)?.records.get(hub.peerId)?.body
   return {

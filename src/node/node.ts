@@ -70,14 +70,14 @@ class RunningNode implements Node {
           }
         }),
       inventory: (hubId) => inventoryOf(this.#attempts.all(), hubId),
-      card: () => this.#card,
-      capacity: () => this.#capacity(),
       restarted: (hubId, restart, send) => {
         const isOwn = restart.side === 'own'
         ports.note?.({ event: isOwn ? 'store_put_back' : 'hub_store_put_back', fields: { hub_id: hubId } })
         const orphans = [...this.#orphans]
         for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
       },
+      card: () => this.#card,
+      capacity: () => this.#capacity(),
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
     })
     this.#attempts = new Attempts(ports.settings.maxAgents, {
@@ -117,6 +117,9 @@ class RunningNode implements Node {
   async load(): Promise<void> {
     const { store, driver, keepers } = this.#ports
     this.#attempts.restore(await readAttempts(store), await readAgents(store))
+    this.#orphans = new Set(orphansOf(await keepers.find(), this.#attempts))
+    // Where the store was put back, the sessions say what is here as they are loaded.
+    await this.#sessions.restore(await readHubs(store))
     this.#card = cardOf(this.#ports.settings, await driver.probe({ signal: AbortSignal.any([]) }))
   }
 
@@ -129,9 +132,6 @@ class RunningNode implements Node {
     })
     const orphans = String(this.#orphans.size)
     this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans } })
-    this.#orphans = new Set(orphansOf(await keepers.find(), this.#attempts))
-    // Where the store was put back, the sessions say what is here as they are loaded.
-    await this.#sessions.restore(await readHubs(store))
     this.#retention.expire()
     this.#sessions.serve()
     this.#revokedHubs.start()
@@ -201,6 +201,11 @@ class RunningNode implements Node {
   /** One message of a hub, in the transaction that moves the session's cursor: applied once, or not at all. */
   #apply(tx: Transaction, hubId: string, message: HubMessage): void {
     if (message.type === 'void') return
+    if (message.type === 'quarantined') {
+      const { no, kind } = message
+      this.#ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind } })
+      return
+    }
     const { ref } = message
     const owner = this.#attempts.get(ref.attemptId)?.hubId ?? hubId
     if (!hasIds(ref) || owner !== hubId) {
@@ -215,11 +220,6 @@ class RunningNode implements Node {
     switch (message.type) {
       case 'claim':
         this.#attempts.dispatch(tx, subject, {
-    if (message.type === 'quarantined') {
-      const { no, kind } = message
-      this.#ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind } })
-      return
-    }
           type: 'claim',
           hubId,
           message,
@@ -238,6 +238,15 @@ class RunningNode implements Node {
       case 'collected':
         this.#attempts.dispatch(tx, subject, { type: 'collected', message })
         break
+      case 'recall':
+        // Its folder is here: the hub may claim it again, and nothing of it is ended meanwhile.
+        if (this.#orphans.has(ref.attemptId) && this.#attempts.get(ref.attemptId) === undefined) {
+          const orphans = [ref.attemptId]
+          this.#sessions.send(tx, hubId, { type: 'inventory', attempts: [], orphans, isLast: false })
+          break
+        }
+        this.#attempts.dispatch(tx, subject, { type: 'recall', message })
+        break
     }
   }
 
@@ -252,15 +261,6 @@ class RunningNode implements Node {
     })
   }
 
-      case 'recall':
-        // Its folder is here: the hub may claim it again, and nothing of it is ended meanwhile.
-        if (this.#orphans.has(ref.attemptId) && this.#attempts.get(ref.attemptId) === undefined) {
-          const orphans = [ref.attemptId]
-          this.#sessions.send(tx, hubId, { type: 'inventory', attempts: [], orphans, isLast: false })
-          break
-        }
-        this.#attempts.dispatch(tx, subject, { type: 'recall', message })
-        break
   #capacity() {
     return this.#attempts.capacity(this.#card.unavailable !== undefined || this.#isDraining)
   }

@@ -90,6 +90,15 @@ export interface RevocationRecord {
   readonly issuerId: string
   readonly version: number
   readonly envelope: Uint8Array
+  /** Another list of the same issuer and version with other content: the issuer, or its key, plays double (rule 15). */
+  readonly conflict?: Uint8Array
+}
+
+/** What lets a further owner issue, as an envelope; newest for each issuer. */
+export interface CertificateRecord {
+  readonly issuerId: string
+  readonly issuedAtMs: number
+  readonly envelope: Uint8Array
 }
 
 export interface MeshFiles {
@@ -104,8 +113,16 @@ export interface MeshFiles {
   removeMember(peerId: string): Promise<void>
 
   revocations(): Promise<readonly RevocationRecord[]>
-  /** Keeps a list unless one with that version or a newer one is kept. @returns whether it was kept */
+  /**
+   * Keeps a list unless one with that version or a newer one is kept; a conflict is added to a list that has none.
+   *
+   * @returns whether it was kept
+   */
   saveRevocations(record: RevocationRecord): Promise<boolean>
+
+  certificates(): Promise<readonly CertificateRecord[]>
+  /** Keeps a certificate unless one of that issuer that is as new is kept. @returns whether it was kept */
+  saveCertificate(record: CertificateRecord): Promise<boolean>
 
   /** The newest verified issue time seen, milliseconds since 1970; 0 where none was (rule 16). */
   seenTimeMs(): Promise<number>
@@ -136,6 +153,29 @@ export interface ClaimRecord {
   readonly peerId: string
   readonly fingerprint: string
   readonly claimedAtMs: number
+  readonly membership?: Uint8Array
+}
+
+/** A machine that asks to be let in without an invite. Every text in it is its own word. */
+export interface KnockRecord {
+  readonly peerId: string
+  readonly fingerprint: string
+  /** Absent where what it asked for can be no name. */
+  readonly name?: string
+  readonly roles: readonly Role[]
+  readonly address?: string
+  readonly sinceMs: number
+}
+
+/** What an owner said to a knock. */
+export interface KnockAnswer {
+  readonly peerId: string
+  readonly isApproved: boolean
+  readonly roles: readonly Role[]
+  /** The name that the person saw or chose; empty where denied. */
+  readonly name: string
+  readonly atMs: number
+  /** Once it was signed. */
   readonly membership?: Uint8Array
 }
 
@@ -176,8 +216,27 @@ export interface IssuerBook {
   takeName(name: string, peerId: string, options?: { readonly replaces?: string }): Promise<void>
   ownerOfName(name: string): Promise<string | undefined>
 
-  /** A serial that was never given before, durable; from 1. Only while the issuer's lock is held. */
-  nextSerial(): Promise<number>
+  /**
+   * A serial that was never given before, durable; from 1, and above `above`, the highest that other issuers are known to
+   * have given, so that the newer of two memberships is the one with the higher serial whoever signed it.
+   */
+  nextSerial(above?: number): Promise<number>
+
+  /**
+   * Keeps a knock for a day. A machine that knocks again changes nothing of what it said first: that is what the owner saw.
+   *
+   * @throws {NfltrError} `queue_full` where as many as there may be wait already
+   */
+  addKnock(knock: KnockRecord): Promise<void>
+  /** Those that wait for an answer, oldest first. */
+  knocks(nowMs: number): Promise<readonly KnockRecord[]>
+  /** Answers a knock, durable; the knock waits no longer. */
+  answerKnock(answer: KnockAnswer): Promise<void>
+  /** What was said to a machine within the last day. */
+  findAnswer(peerId: string, nowMs: number): Promise<KnockAnswer | undefined>
+
+  /** Runs one change of this issuer's revocations at a time, whatever the process. @throws {NfltrError} `key_held` */
+  whileRevoking<T>(change: () => Promise<T>): Promise<T>
 }
 
 export type CredentialKind = 'api_key' | 'oauth_token' | 'auth_token'

@@ -79,6 +79,8 @@ export interface MemberFacts {
   readonly expiresAtMs: number
   /** Wall clock of the last contact, where there was one. */
   readonly lastSeenAtMs?: number
+  /** Set where the membership was revoked: when, by its issuer's wall clock. */
+  readonly revokedAtMs?: number
 }
 
 /** One session stream. */

@@ -18,11 +18,14 @@ import {
   HandshakeMessageSchema,
   type Hello as WireHello,
   type HandshakeMessage as WireMessage,
+  type RevocationVersion as WireVersion,
 } from './generated/rev1/handshake_pb.ts'
 
 export interface RevocationVersion {
   readonly issuerId: string
   readonly version: number
+  /** Of the list's envelope: two lists of one version are told apart by it. */
+  readonly digest?: string
 }
 
 /** What each side of a connection says first. Envelopes are passed on as they are; `identity` opens them. */
@@ -82,6 +85,8 @@ export interface JoinChallenge {
   readonly issuerCertificate: Uint8Array
   readonly nonce: Uint8Array
   readonly proof: Uint8Array
+  /** Of further owners, where one of them signed the issuer's membership. */
+  readonly issuerCertificates: readonly Uint8Array[]
 }
 
 export interface JoinProof {
@@ -92,6 +97,8 @@ export interface JoinProof {
   readonly softwareVersion: string
   readonly os: string
   readonly arch: string
+  /** Of a knock: a wish that is shown to the owner and grants nothing. */
+  readonly rolesWanted: readonly string[]
 }
 
 export interface Joined {
@@ -155,12 +162,12 @@ function toWire(message: HandshakeMessage): WireKind {
       return { case: 'joinStart', value: { nonce, ...defined({ meshId, inviteId }) } }
     }
     case 'join_challenge': {
-      const { type: _, ...fields } = message
-      return { case: 'joinChallenge', value: fields }
+      const { type: _, issuerCertificates, ...fields } = message
+      return { case: 'joinChallenge', value: { ...fields, issuerCertificates: [...issuerCertificates] } }
     }
     case 'join_proof': {
-      const { type: _, nameWanted, ...fields } = message
-      return { case: 'joinProof', value: { ...fields, ...defined({ nameWanted }) } }
+      const { type: _, nameWanted, rolesWanted, ...fields } = message
+      return { case: 'joinProof', value: { ...fields, rolesWanted: [...rolesWanted], ...defined({ nameWanted }) } }
     }
     case 'joined': {
       const { membership, issuerMembership, issuerCertificates, relays } = message
@@ -178,7 +185,7 @@ function toHello(hello: Hello): Extract<WireKind, { case: 'hello' }>['value'] {
     ...rest,
     revisions: [...rest.revisions],
     issuerCertificates: [...rest.issuerCertificates],
-    revocationVersions: revocationVersions.map(({ issuerId, version }) => ({ issuerId, version: wide(version) })),
+    revocationVersions: revocationVersions.map(toVersion),
     limits: { frameMaxBytes: rest.limits.frameMaxBytes },
     nowMs: wide(nowMs),
     ...defined({ processCertificate, hubId }),
@@ -208,19 +215,20 @@ function fromWire(message: WireMessage): HandshakeMessage {
       return { type: 'join_start', nonce: random32(nonce, 'nonce'), ...defined({ meshId, inviteId }) }
     }
     case 'joinChallenge': {
-      const { meshId, issuerMembership, issuerCertificate, nonce, proof } = kind.value
+      const { meshId, issuerMembership, issuerCertificate, nonce, proof, issuerCertificates } = kind.value
       const proven = { nonce: random32(nonce, 'nonce'), proof: random32(proof, 'proof') }
       return {
         type: 'join_challenge',
         meshId: filled(meshId, 'mesh_id'),
         issuerMembership,
         issuerCertificate,
+        issuerCertificates,
         ...proven,
       }
     }
     case 'joinProof': {
-      const { proof, nameWanted, addressRecord, softwareVersion, os, arch } = kind.value
-      const facts = { addressRecord, softwareVersion, os, arch, ...defined({ nameWanted }) }
+      const { proof, nameWanted, addressRecord, softwareVersion, os, arch, rolesWanted } = kind.value
+      const facts = { addressRecord, softwareVersion, os, arch, rolesWanted, ...defined({ nameWanted }) }
       return { type: 'join_proof', proof: random32(proof, 'proof'), ...facts }
     }
     case 'joined': {
@@ -245,10 +253,7 @@ function fromHello(hello: WireHello): Hello {
     type: 'hello',
     revisions: hello.revisions,
     meshId: filled(hello.meshId, 'mesh_id'),
-    revocationVersions: hello.revocationVersions.map(({ issuerId, version }) => ({
-      issuerId,
-      version: Number(version),
-    })),
+    revocationVersions: hello.revocationVersions.map(fromVersion),
     membership: filled(hello.membership, 'membership'),
     issuerCertificates: hello.issuerCertificates,
     incarnation: filled(hello.incarnation, 'incarnation'),
@@ -258,6 +263,14 @@ function fromHello(hello: WireHello): Hello {
     nowMs: Number(hello.nowMs),
     ...defined({ processCertificate: hello.processCertificate, hubId: hello.hubId }),
   }
+}
+
+export function toVersion({ issuerId, version, digest }: RevocationVersion) {
+  return { issuerId, version: wide(version), ...defined({ digest }) }
+}
+
+export function fromVersion(wire: WireVersion): RevocationVersion {
+  return { issuerId: wire.issuerId, version: Number(wire.version), ...defined({ digest: wire.digest }) }
 }
 
 /** A newer peer's word for a refusal is still a refusal. */

@@ -1,7 +1,7 @@
 import { unreachable } from '../core/errors.ts'
 import { decodeMessage, encodeMessage, filled, invalid, wide } from './codec.ts'
 import { RosterMessageSchema } from './generated/rev1/handshake_pb.ts'
-import type { RevocationVersion } from './handshake-codec.ts'
+import { fromVersion, type RevocationVersion, toVersion } from './handshake-codec.ts'
 
 /** What one side of a roster exchange has, so that the other sends only what is missing. */
 export interface RosterDigest {
@@ -48,10 +48,7 @@ export function encodeRoster(message: RosterMessage): Uint8Array {
         serial: wide(serial),
         addressSeq: wide(addressSeq),
       }))
-      const revocationVersions = message.revocationVersions.map(({ issuerId, version }) => ({
-        issuerId,
-        version: wide(version),
-      }))
+      const revocationVersions = message.revocationVersions.map(toVersion)
       const kind = { case: 'digest', value: { entries, revocationVersions } } as const
       return encodeMessage(RosterMessageSchema, { kind }, rosterMessageMaxBytes)
     }
@@ -84,10 +81,7 @@ export function decodeRoster(bytes: Uint8Array): RosterMessage {
           serial: Number(serial),
           addressSeq: Number(addressSeq),
         })),
-        revocationVersions: kind.value.revocationVersions.map(({ issuerId, version }) => ({
-          issuerId,
-          version: Number(version),
-        })),
+        revocationVersions: kind.value.revocationVersions.map(fromVersion),
       }
     case 'push':
       return {

@@ -30,7 +30,10 @@ describe('without an invite', () => {
     '%s is refused and makes no member of the machine',
     async (command) => {
       const world = compose({ io, env: { HOME: home, PATH: '' } })
-      const work = command === 'node join' ? world.node.join({ home }, () => undefined) : world.mesh.join({ home })
+      const work =
+        command === 'node join'
+          ? world.node.join({ home }, () => undefined)
+          : world.mesh.join({ home }, () => undefined)
       const refusal = await refusalOf(work)
 
       expect([refusal.code, exitCodeOf(refusal)]).toEqual(['no_invite', 3])

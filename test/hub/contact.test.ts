@@ -21,6 +21,54 @@ const agentOf = async (twin: TwinHub) =>
   (await twin.ask<{ agents: Record<string, unknown>[] }>('list_agents', {})).agents[0]
 const nodesOf = async (twin: TwinHub) => (await twin.ask<{ nodes: Record<string, unknown>[] }>('list_nodes', {})).nodes
 
+describe('a node that was revoked', () => {
+  test('loses its agents at once, with the ground, and nothing more is sent to it', async () => {
+    const { twin, node, agent_id } = await running({}, ['vm1', 'vm2'])
+    twin.peers.silence(node)
+    await twin.spawn({ machine: 'vm1' })
+    const heard = node.heard.length
+
+    twin.peers.revoke(node)
+    await settle()
+    const lost = await twin.wait({ agent_ids: [agent_id] })
+    twin.peers.connect(node)
+    await settle()
+    await twin.clock.advance(1_000)
+
+    expect(lost.results).toMatchObject([
+      { agent_id, outcome: 'node_lost', details: { ground: 'member_gone' }, machine: 'vm1' },
+    ])
+    expect(node.heard.length).toBe(heard)
+    expect((await nodesOf(twin)).map(({ name }) => name)).toEqual(['vm2'])
+  })
+
+  test('is waited for by no spawn that was bound to it', async () => {
+    const { twin, node } = await running({}, ['vm1', 'vm2'])
+    twin.peers.disconnect(node)
+    await twin.clock.advance(1_000)
+    const queued = await twin.spawn({ machine: 'vm1' })
+    const before = queued.state
+
+    twin.peers.revoke(node)
+    await settle()
+    const { results } = await twin.wait({ mode: 'all', agent_ids: [queued.agent_id] })
+
+    expect(before).toBe('queued')
+    expect(results).toMatchObject([{ agent_id: queued.agent_id, outcome: 'rejected', reason: 'revoked' }])
+  })
+
+  test('counts as gone also for a hub that starts after it was revoked', async () => {
+    const { twin, node, agent_id } = await running()
+    await twin.crash()
+    twin.revoked.push(node)
+    await twin.start()
+    await twin.hold()
+    const lost = await twin.wait()
+
+    expect(lost.results).toMatchObject([{ agent_id, outcome: 'node_lost', details: { ground: 'member_gone' } }])
+  })
+})
+
 describe('a node that is silent', () => {
   test('makes its agents unverifiable after 5 s, and nothing is decided', async () => {
     const { twin, node } = await running()

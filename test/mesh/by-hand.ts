@@ -60,11 +60,10 @@ export async function greetByHand(
 }
 
 function helloFor(member: { readonly standing: Standing; readonly kind: PeerKind; readonly hubId?: string }): Hello {
-  return helloOf(
-    { peerId: '', incarnation: 'by-hand', softwareVersion: '0.1.0', ...member },
-    member.standing,
-    Date.now(),
-  )
+  return helloOf({ peerId: '', incarnation: 'by-hand', softwareVersion: '0.1.0', ...member }, member.standing, {
+    nowMs: Date.now(),
+    trust: { versions: () => [], certificateEnvelopes: () => [] },
+  })
 }
 
 /** A way to a mesh that can go silent without either end being told, as a pulled cable does. */

@@ -3,6 +3,7 @@ import process from 'node:process'
 import { multiaddr } from '@multiformats/multiaddr'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { meshIssuer } from '../../src/identity/issuer-key.ts'
 import { portOf } from '../../src/mesh/addresses.ts'
 import { FrameStream } from '../../src/mesh/frame-stream.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
@@ -28,7 +29,10 @@ describe('garbage', () => {
     bench = new Bench()
     mesh = await TestMesh.create()
     const home = await bench.home()
-    issuer = await bench.member(mesh, 'issuer', { home, more: { issuer: { book: home.issuer, meshKey: mesh.key } } })
+    issuer = await bench.member(mesh, 'issuer', {
+      home,
+      more: { issuer: { book: home.issuer, signer: meshIssuer(mesh.key) } },
+    })
     node = await bench.member(mesh, 'node')
     node.serveSessions(() => {})
   })

@@ -3,6 +3,7 @@ import { multiaddr } from '@multiformats/multiaddr'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { openMembership } from '../../src/identity/envelopes.ts'
 import type { Invite } from '../../src/identity/invites.ts'
+import { meshIssuer } from '../../src/identity/issuer-key.ts'
 import { fingerprintOf, generateKey, type PrivateKey } from '../../src/identity/keys.ts'
 import type { JoinWish, MeshHost } from '../../src/mesh/peers.ts'
 import type { Home, InviteRecord } from '../../src/ports/home.ts'
@@ -22,7 +23,7 @@ describe('join', () => {
       name: 'laptop',
       roles: ['owner', 'hub'],
       home,
-      more: { issuer: { book: home.issuer, meshKey: mesh.key } },
+      more: { issuer: { book: home.issuer, signer: meshIssuer(mesh.key) } },
     })
   })
 
@@ -152,7 +153,7 @@ describe('join', () => {
       key,
       standing,
       home: impostorHome,
-      issuer: { book, meshKey: foreign.key },
+      issuer: { book, signer: meshIssuer(foreign.key) },
     })
     const { joiner } = await newcomer()
     const misled = { ...text, issuerPeerId: impostor.self.peerId, addresses: [addressOf(impostor)] }

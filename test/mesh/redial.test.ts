@@ -41,7 +41,9 @@ describe('redial', () => {
     hub.wantAddress(addressOf(node))
     await peerUp(node)
     const knows = async (): Promise<boolean> =>
-      (await member.home.mesh.roster()).some(({ addresses }) => addresses.some(({ peerId }) => peerId === hub.self.peerId))
+      (await member.home.mesh.roster()).some(({ addresses }) =>
+        addresses.some(({ peerId }) => peerId === hub.self.peerId),
+      )
     await expect.poll(knows, { timeout: 10_000 }).toBe(true)
     const down = peerDown(hub, node.self.peerId)
     await node.close()

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { signAddressRecord } from '../../src/identity/envelopes.ts'
+import { openMembership, signAddressRecord } from '../../src/identity/envelopes.ts'
 import { generateKey, peerIdOf } from '../../src/identity/keys.ts'
 import { Roster } from '../../src/mesh/roster.ts'
 import { openersFor } from '../../src/mesh/standing.ts'
@@ -80,7 +80,10 @@ describe('roster', () => {
 
     beforeEach(async () => {
       home = await bench.home()
-      roster = await Roster.load(home.mesh, openersFor(mesh.id))
+      roster = await Roster.load(
+        home.mesh,
+        openersFor(mesh.id, { openMembership: (envelope) => openMembership(envelope, { meshId: mesh.id }) }),
+      )
       bench.defer(() => roster.close())
     })
 
@@ -152,7 +155,10 @@ describe('roster', () => {
         addressRecords: [await addresses(key, 5)],
       })
 
-      const again = await Roster.load(home.mesh, openersFor(mesh.id))
+      const again = await Roster.load(
+        home.mesh,
+        openersFor(mesh.id, { openMembership: (envelope) => openMembership(envelope, { meshId: mesh.id }) }),
+      )
       expect(again.members()).toEqual(roster.members())
       await again.close()
     })

@@ -35,9 +35,18 @@ export class TestMesh {
   }
 
   async membership(key: PrivateKey, fields: Partial<Membership> = {}): Promise<Uint8Array> {
+    return this.#sign(this.key, key, fields)
+  }
+
+  /** A membership that a further owner signed. */
+  membershipBy(ownerKey: PrivateKey, key: PrivateKey, fields: Partial<Membership> = {}): Promise<Uint8Array> {
+    return this.#sign(ownerKey, key, { issuerId: peerIdOf(ownerKey), ...fields })
+  }
+
+  #sign(signer: PrivateKey, key: PrivateKey, fields: Partial<Membership>): Promise<Uint8Array> {
     this.#serial += 1
     const nowMs = Date.now()
-    return signMembership(this.key, {
+    return signMembership(signer, {
       meshId: this.id,
       issuerId: this.id,
       machinePeerId: peerIdOf(key),

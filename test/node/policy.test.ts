@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { NfltrError } from '../../src/core/errors.ts'
+import type { MemberFacts } from '../../src/ports/peers.ts'
 import { hubFacts } from '../contracts/memory-link.ts'
 import { worker } from './programs.ts'
 import { scriptedDriver } from './scripted-driver.ts'
@@ -147,6 +148,59 @@ describe('what a node takes in', () => {
 
     expect(world.machine.launches).toHaveLength(1)
     expect(answers(world).toSorted()).toEqual(['att_a1 claimed', 'att_a2 dir_busy for now'])
+  })
+})
+
+describe('a hub that was revoked', () => {
+  const revoked = (): MemberFacts => ({
+    machinePeerId: hubFacts.machinePeerId,
+    name: hubFacts.name,
+    roles: ['hub'],
+    addresses: [],
+    issuedAtMs: 0,
+    expiresAtMs: 2_000_000_000_000,
+    revokedAtMs: 1,
+  })
+
+  test('has its turns stopped, and their results stay here', async () => {
+    const world = await World.open({ program: worker })
+    await world.hub.send(claim('a1', agent('a1')))
+    await world.run()
+
+    world.setMembers([revoked()])
+    await world.run(20_000)
+
+    expect(world.machine.launches).toEqual(['att_a1'])
+    const status = await world.node?.status()
+    expect(status).toMatchObject({ agents: [], running: 0 })
+    const kept: string[] = []
+    for await (const { key } of world.store.scan('node/result/')) kept.push(key)
+    expect(kept).toHaveLength(1)
+  })
+
+  test('has them stopped also by a node that learnt of it while its agents ran alone', async () => {
+    const world = await World.open({ program: worker })
+    await world.hub.send(claim('a1', agent('a1')))
+    await world.run()
+
+    world.kill()
+    world.members = [revoked()]
+    await world.startNode()
+    await world.run(20_000)
+
+    expect(await world.node?.status()).toMatchObject({ agents: [], running: 0 })
+    expect(world.machine.launches).toEqual(['att_a1'])
+  })
+
+  test('is not stopped for what another member did', async () => {
+    const world = await World.open({ program: worker })
+    await world.hub.send(claim('a1', agent('a1')))
+    await world.run()
+
+    world.setMembers([{ ...revoked(), machinePeerId: 'another-machine' }])
+    await world.run(5_000)
+
+    expect(await world.node?.status()).toMatchObject({ running: 1 })
   })
 })
 

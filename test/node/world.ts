@@ -6,7 +6,7 @@ import type { NodePorts, NodeSettings } from '../../src/node/ports.ts'
 import type { AgentDriver } from '../../src/ports/agent-driver.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { KeeperLaunch } from '../../src/ports/keepers.ts'
-import type { Link, PeerFacts, Peers } from '../../src/ports/peers.ts'
+import type { Link, MemberFacts, PeerFacts, Peers } from '../../src/ports/peers.ts'
 import { Engine } from '../../src/runtime/engine.ts'
 import { Session } from '../../src/runtime/session.ts'
 import type { MemoryDisk } from '../../src/store/memory-disk.ts'
@@ -55,6 +55,9 @@ export class World {
   #gate: Gate | undefined
   #accept: ((link: Link) => void) | undefined
   #links: MemoryLinkPair[] = []
+
+  members: readonly MemberFacts[] = []
+  readonly #memberListeners = new Set<() => void>()
 
   private constructor(options: WorldOptions, hub: TestHub) {
     this.machine = new SimulatedMachine(options.program ?? (() => ({})))
@@ -145,6 +148,12 @@ export class World {
     for (let passed = 0; passed < forMs; passed += 250) await this.clock.advance(250)
   }
 
+  /** The roster as the node has it from now on. */
+  setMembers(members: readonly MemberFacts[]): void {
+    this.members = members
+    for (const listener of [...this.#memberListeners]) listener()
+  }
+
   get store(): MemoryStore {
     if (this.#store === undefined) throw new Error('the node was never started')
     return this.#store
@@ -155,8 +164,12 @@ export class World {
       self: nodeFacts,
       connected: () => [],
       watch: () => () => undefined,
-      members: () => [],
-      watchMembers: () => () => undefined,
+      members: () => this.members,
+      watchMembers: (listener) => {
+        if (gate.isDead) return () => undefined
+        this.#memberListeners.add(listener)
+        return () => this.#memberListeners.delete(listener)
+      },
       openSession: () => Promise.reject(new Error('a node opens no session')),
       serveSessions: (accept) => {
         if (!gate.isDead) this.#accept = accept

@@ -17,7 +17,9 @@ const envelopes = fc.array(envelope, { maxLength: 4 })
 const addresses = fc.array(id, { maxLength: 8 })
 const relays = fc.array(id, { maxLength: 4 })
 const kind = fc.constantFrom(...peerKinds)
-const versions = fc.array(all({ issuerId: id, version: count }), { maxLength: 4 })
+const versions = fc.array(record({ issuerId: id, version: count, digest: id }, ['issuerId', 'version']), {
+  maxLength: 4,
+})
 const nonce = bytes(32, 32)
 const code = fc.constantFrom(...(Object.keys(errorCodes) as ErrorCode[]))
 
@@ -67,6 +69,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
     issuerCertificate: envelope,
     nonce,
     proof: nonce,
+    issuerCertificates: envelopes,
   }),
   record(
     {
@@ -77,8 +80,9 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
       softwareVersion: id,
       os: id,
       arch: id,
+      rolesWanted: fc.array(id, { maxLength: 4 }),
     },
-    ['type', 'proof', 'addressRecord', 'softwareVersion', 'os', 'arch'],
+    ['type', 'proof', 'addressRecord', 'softwareVersion', 'os', 'arch', 'rolesWanted'],
   ),
   all({
     type: just('joined' as const),

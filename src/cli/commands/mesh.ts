@@ -3,7 +3,7 @@ import type { Role } from '../../core/membership.ts'
 import { leaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { table } from '../table.ts'
-import { collectText, machineName, role, span } from '../values.ts'
+import { collect, collectText, machineName, role, span } from '../values.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -14,7 +14,12 @@ export interface MeshWorld {
   show(options: { readonly home?: string }): Promise<Document>
   members(options: { readonly home?: string }): Promise<{ readonly members: readonly Document[] }>
   invite(options: InviteOptions, tell: (event: InviteEvent) => void): Promise<void>
-  join(options: JoinOptions): Promise<Document>
+  /** @returns `undefined` when it was ended while it waited for an owner's answer */
+  join(options: JoinOptions, tell: (event: KnockEvent) => void): Promise<Document | undefined>
+  pending(options: { readonly home?: string }): Promise<Document>
+  approve(options: ApproveOptions): Promise<Document>
+  deny(options: { readonly home?: string; readonly fingerprint: string }): Promise<Document>
+  revoke(options: MemberChoice): Promise<Document>
   serve(
     options: { readonly home?: string; readonly listen?: readonly string[] },
     ready: (document: Document) => void,
@@ -32,12 +37,36 @@ export interface InviteOptions {
   readonly listen?: readonly string[]
 }
 
+export interface ApproveOptions {
+  readonly home?: string
+  readonly fingerprint: string
+  readonly roles: readonly Role[]
+  readonly name?: string
+}
+
+/** The machine asks to be let in and waits for an owner. */
+export interface KnockEvent {
+  readonly event: 'knocking'
+  /** Of this machine: what the owner types after `nfltr mesh approve`. */
+  readonly fingerprint: string
+  readonly [field: string]: unknown
+}
+
 export interface JoinOptions {
   readonly home?: string
   readonly inviteFile?: string
   readonly peer?: readonly string[]
+  /** Fingerprint of the mesh to knock at. */
+  readonly mesh?: string
   readonly name?: string
   readonly listen?: readonly string[]
+}
+
+/** A member, named by a person. */
+export interface MemberChoice {
+  readonly home?: string
+  /** Its name, or at least 8 hex digits of its fingerprint. */
+  readonly name: string
 }
 
 export type InviteEvent =
@@ -118,16 +147,104 @@ export function meshInvite(world: MeshWorld): Command {
     })
 }
 
+/** `nfltr mesh revoke` — cuts a member off wherever it is heard of. */
+export function meshRevoke(world: MeshWorld): Command {
+  return leaf('revoke', 'take a member’s membership away, for good')
+    .argument('<name>', 'the member: its name, or at least 8 digits of its fingerprint')
+    .action(async (name: string, _options: unknown, command: Command) => {
+      const revoked = await world.revoke({ ...command.optsWithGlobals(), name })
+      const namesIn = (field: string): string =>
+        (revoked[field] as readonly Document[]).map((member) => String(member['name'])).join(', ')
+      const missing = namesIn('unconfirmed')
+      world.io.answer(
+        revoked,
+        [
+          `${String((revoked['revoked'] as Document)['name'])} is revoked. It is known on: ${namesIn('confirmed')}.`,
+          ...(missing === ''
+            ? []
+            : [
+                `Not reached yet: ${missing}. They hear it from the first member they meet; until then they may let it in.`,
+              ]),
+        ].join('\n'),
+      )
+    })
+}
+
 /** `nfltr mesh join` — takes a membership and exits: for hubs, observers and second owners. */
 export function meshJoin(world: MeshWorld): Command {
   return leaf('join', 'become a member without being a node')
     .option('--invite-file <file>', 'the invite; - reads standard input; also NFLTR_INVITE or the prompt')
     .option('--peer <multiaddr>', 'an address of the issuer; may be repeated', collectText)
+    .option(
+      '--mesh <fingerprint>',
+      'without an invite: the mesh to ask to be let in to; its owner sees it in mesh show',
+    )
     .option('--name <name>', 'the name to ask for; default: the host name', machineName)
     .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
     .action(async (_options: unknown, command: Command) => {
-      const joined = await world.join(command.optsWithGlobals())
-      world.io.answer(joined, `Joined mesh ${String(joined['mesh_id'])} as ${String(joined['machine'])}.`)
+      let hasKnocked = false
+      const joined = await world.join(command.optsWithGlobals(), (event) => {
+        hasKnocked = true
+        world.io.event(event, knockingText(event))
+      })
+      if (joined === undefined) return
+      const text = `Joined mesh ${String(joined['mesh_id'])} as ${String(joined['machine'])}.`
+      if (hasKnocked) world.io.event({ event: 'joined', ...joined }, text)
+      else world.io.answer(joined, text)
+    })
+}
+
+/** What a person reads while the machine waits to be let in. */
+export function knockingText(event: KnockEvent): string {
+  return `Waiting for an owner to answer. On the owner’s machine:\n  nfltr mesh approve ${event.fingerprint}`
+}
+
+/** `nfltr mesh pending` — machines that ask to be let in. */
+export function meshPending(world: MeshWorld): Command {
+  return leaf('pending', 'list the machines that ask to be let in').action(
+    async (_options: unknown, command: Command) => {
+      const found = await world.pending(command.optsWithGlobals())
+      const rows = (found['pending'] as readonly Document[]).map((knock) => [
+        String(knock['name'] ?? '-'),
+        String(knock['fingerprint']),
+        String(knock['address'] ?? '-'),
+        String(knock['since']),
+      ])
+      world.io.answer(found, table(['asks to be called', 'fingerprint', 'address', 'since'], rows))
+    },
+  )
+}
+
+/** `nfltr mesh approve` — lets a machine in that asked, as what was typed here. */
+export function meshApprove(world: MeshWorld): Command {
+  return leaf('approve', 'let in a machine that asks to be')
+    .argument('<fingerprint>', 'the machine: at least 32 digits of its fingerprint')
+    .option('--role <role>', 'what it may be (node); may be repeated', collect(role))
+    .option('--name <name>', 'the name it gets; default: the one that mesh pending shows', machineName)
+    .action(async (fingerprint: string, _options: unknown, command: Command) => {
+      const { role: chosen, ...options } = command.optsWithGlobals<{
+        role?: readonly Role[]
+        home?: string
+        name?: string
+      }>()
+      const approved = await world.approve({ ...options, fingerprint, roles: chosen ?? ['node'] })
+      const { name, roles } = approved['approved'] as Document
+      world.io.answer(
+        approved,
+        `${String(name)} may join as ${(roles as readonly Role[]).join(', ')}; it does when it asks the next time.${
+          approved['issuer_running'] === true ? '' : '\nNobody answers it now: run nfltr mesh serve.'
+        }`,
+      )
+    })
+}
+
+/** `nfltr mesh deny` */
+export function meshDeny(world: MeshWorld): Command {
+  return leaf('deny', 'turn a machine away that asks to be let in')
+    .argument('<fingerprint>', 'the machine: at least 8 digits of its fingerprint')
+    .action(async (fingerprint: string, _options: unknown, command: Command) => {
+      const denied = await world.deny({ ...command.optsWithGlobals(), fingerprint })
+      world.io.answer(denied, 'It is told no when it asks the next time.')
     })
 }
 

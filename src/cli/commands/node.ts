@@ -4,6 +4,7 @@ import type { NodeApi } from '../../ports/hub-api.ts'
 import { leaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { collect, collectText, keyValue, machineName, wholeNumber } from '../values.ts'
+import { knockingText } from './mesh.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -19,6 +20,7 @@ export interface NodeJoinOptions {
   readonly home?: string
   readonly inviteFile?: string
   readonly peer?: readonly string[]
+  readonly mesh?: string
   readonly name?: string
   readonly maxAgents?: number
   readonly label?: readonly (readonly [string, string])[]
@@ -32,7 +34,7 @@ export interface NodeJoinOptions {
 }
 
 export interface NodeEvent {
-  readonly event: 'joined' | 'ready' | 'lost_link' | 'left'
+  readonly event: 'knocking' | 'joined' | 'ready' | 'lost_link' | 'left'
   readonly [field: string]: unknown
 }
 
@@ -41,6 +43,10 @@ export function nodeJoin(world: NodeWorld): Command {
   return leaf('join', 'offer this machine to the hubs of the mesh')
     .option('--invite-file <file>', 'the invite; - reads standard input; also NFLTR_INVITE or the prompt')
     .option('--peer <multiaddr>', 'a member to dial; may be repeated', collectText)
+    .option(
+      '--mesh <fingerprint>',
+      'without an invite: the mesh to ask to be let in to; its owner sees it in mesh show',
+    )
     .option('--name <name>', 'the name to ask for; default: the host name', machineName)
     .option('--max-agents <n>', 'agents that may run at once (1)', wholeNumber({ min: 1, max: limits.maxAgentsMax }))
     .option('--label <name=value>', 'a label hubs can ask for; may be repeated', collect(keyValue))
@@ -75,6 +81,8 @@ export function nodeStatus(world: NodeWorld): Command {
 
 function describe(event: NodeEvent): string {
   switch (event.event) {
+    case 'knocking':
+      return knockingText({ event: 'knocking', fingerprint: String(event['fingerprint']) })
     case 'joined':
       return `Joined mesh ${String(event['mesh_id'])} as ${String(event['name'])}.`
     case 'ready':

@@ -1,7 +1,8 @@
 import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
-import { openMembership } from '../../identity/envelopes.ts'
+import { type Issuers, openMembership } from '../../identity/envelopes.ts'
 import { encodeInvite } from '../../identity/invites.ts'
+import { loadIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf, peerIdOf } from '../../identity/keys.ts'
 import { ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
 import { systemRandom } from '../../platform/random.ts'
@@ -33,7 +34,7 @@ export async function invite(
 ): Promise<void> {
   const home = openHome({ ...options, env: context.env })
   const machine = await loadMachine(home)
-  if ((await home.keys.load('mesh')) === undefined) throw notOwner()
+  await loadIssuerKey(home)
   const wait = new InviteWait(context, home)
   try {
     await wait.begin(options)
@@ -48,7 +49,7 @@ export async function invite(
         hint: 'Make a new one: nfltr mesh invite',
       })
     }
-    tell({ event: 'joined', member: await memberDocument(home, { meshId: machine.meshId, peerId }) })
+    tell({ event: 'joined', member: await memberDocument(home, { issuers: machine, peerId }) })
   } finally {
     await wait.close()
   }
@@ -188,16 +189,10 @@ async function inviteEvent(of: {
 
 async function memberDocument(
   home: Home,
-  of: { readonly meshId: string; readonly peerId: string },
+  of: { readonly issuers: Issuers; readonly peerId: string },
 ): Promise<Record<string, unknown>> {
   const record = await home.mesh.member(of.peerId)
   if (record === undefined) return { peer_id: of.peerId, fingerprint: fingerprintOf(of.peerId) }
-  const membership = await openMembership(record.membership, { meshId: of.meshId })
+  const membership = await openMembership(record.membership, of.issuers)
   return { name: membership.name, peer_id: of.peerId, fingerprint: fingerprintOf(of.peerId), roles: membership.roles }
-}
-
-function notOwner(): NfltrError {
-  return new NfltrError('not_owner', 'The key of the mesh is not on this machine.', {
-    hint: 'Invite from the machine that ran `nfltr mesh create`.',
-  })
 }

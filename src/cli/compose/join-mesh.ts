@@ -49,12 +49,6 @@ async function readInviteFile(context: Context, file: string): Promise<string> {
   }
 }
 
-export function noInvite(): NfltrError {
-  return new NfltrError('no_invite', 'This machine is not a member, and no invite was given.', {
-    hint: 'On an owner’s machine run `nfltr mesh invite`; give its line here with --invite-file, NFLTR_INVITE or on standard input.',
-  })
-}
-
 /** Redeems an invite with its issuer. @throws {NfltrError} as `MeshHost.join` does */
 export async function redeem(mesh: MeshHost, invite: Invite, source: InviteSource): Promise<void> {
   const wish: JoinWish = {

@@ -1,4 +1,6 @@
+import type { RosterEntry, TrustAlarm } from '../../mesh/peers.ts'
 import type { Home } from '../../ports/home.ts'
+import type { MemberFacts } from '../../ports/peers.ts'
 import type { Context } from '../compose.ts'
 import { openMeshProcess } from './mesh-process.ts'
 
@@ -6,12 +8,16 @@ import { openMeshProcess } from './mesh-process.ts'
 const lookAroundMs = 1_500
 
 export interface Surroundings {
-  /** Names of all members but this machine. */
+  /** Names of all members but this machine and those that were revoked. */
   readonly others: readonly string[]
   /** Names of those that answered a hello just now. */
   readonly online: readonly string[]
   /** Their machines' PeerIds. */
   readonly onlinePeerIds: ReadonlySet<string>
+  /** Everything the roster has, revoked members too. */
+  readonly members: readonly MemberFacts[]
+  readonly directory: readonly RosterEntry[]
+  readonly alarms: readonly TrustAlarm[]
 }
 
 /** Says hello to every member that can be reached, so that *online* is a fact and not a memory. */
@@ -19,7 +25,9 @@ export async function lookAround(context: Context, home: Home): Promise<Surround
   const around = await openMeshProcess(context, { home, kind: 'cli' })
   try {
     const { mesh, machine } = around
-    const others = mesh.members().filter((member) => member.machinePeerId !== machine.peerId)
+    const others = mesh
+      .members()
+      .filter((member) => member.machinePeerId !== machine.peerId && member.revokedAtMs === undefined)
     const missing = new Set(others.map((member) => member.machinePeerId))
     for (const peerId of missing) mesh.want(peerId)
     await new Promise<void>((resolve) => {
@@ -40,6 +48,9 @@ export async function lookAround(context: Context, home: Home): Promise<Surround
       others: others.map((member) => member.name),
       online: others.filter((member) => onlinePeerIds.has(member.machinePeerId)).map((member) => member.name),
       onlinePeerIds,
+      members: mesh.members(),
+      directory: mesh.directory(),
+      alarms: mesh.alarms(),
     }
   } finally {
     await around.close()

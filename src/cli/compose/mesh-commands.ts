@@ -1,6 +1,5 @@
 import { NfltrError } from '../../core/errors.ts'
-import { isWithin } from '../../core/membership.ts'
-import { openAddressRecord, openMembership } from '../../identity/envelopes.ts'
+import { isWithin, type Membership } from '../../core/membership.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
 import { createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
 import { createMesh as startMesh } from '../../mesh/peers.ts'
@@ -8,15 +7,18 @@ import { systemClock } from '../../platform/clock.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Home } from '../../ports/home.ts'
 import { openHome } from '../../store/home/home.ts'
-import type { JoinOptions, MeshWorld } from '../commands/mesh.ts'
+import type { JoinOptions, KnockEvent, MeshWorld } from '../commands/mesh.ts'
 import type { Context } from '../compose.ts'
+import { approveKnock, denyKnock, pendingKnocks } from './approval.ts'
 import { instant } from './instant.ts'
 import { invite } from './invitation.ts'
 import { playIssuer } from './issuer.ts'
-import { givenInvite, machineNameOfHost, noInvite, redeem } from './join-mesh.ts'
+import { givenInvite, machineNameOfHost, redeem } from './join-mesh.ts'
+import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
-import { lookAround } from './look-around.ts'
+import { lookAround, type Surroundings } from './look-around.ts'
 import { addresses, settingsOfHome } from './mesh-process.ts'
+import { revokeMember } from './revocation.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -41,7 +43,11 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     show: (options) => show(homeOf(options)),
     members: (options) => members(context, homeOf(options)),
     invite: (options, tell) => invite(context, options, tell),
-    join: (options) => join(context, homeOf(options), options),
+    join: (options, tell) => join(context, { home: homeOf(options), options, tell }),
+    pending: (options) => pendingKnocks(homeOf(options)),
+    approve: (options) => approveKnock(homeOf(options), options),
+    deny: (options) => denyKnock(homeOf(options), options.fingerprint),
+    revoke: (options) => revokeMember(context, homeOf(options), options.name),
     serve: async (options, ready) => {
       const lifetime = processLifetime()
       const home = homeOf(options)
@@ -74,54 +80,65 @@ async function show(home: Home): Promise<Document> {
   }
 }
 
-async function members(context: Context, home: Home): Promise<{ members: Document[] }> {
-  const { onlinePeerIds } = await lookAround(context, home)
+async function members(context: Context, home: Home): Promise<{ members: Document[]; alarms?: Document[] }> {
+  const around = await lookAround(context, home)
   const machine = await loadMachine(home)
-  const online = new Set(onlinePeerIds)
+  const online = new Set(around.onlinePeerIds)
   if ((await home.running.list()).length > 0) online.add(machine.peerId)
-  return { members: await memberDocuments(home, { meshId: machine.meshId, online }) }
+  const alarms = around.alarms.map(({ issuerId, version }) => ({ issuer_id: issuerId, version }))
+  return { members: memberDocuments(around, online), ...(alarms.length === 0 ? {} : { alarms }) }
 }
 
-async function memberDocuments(
-  home: Home,
-  of: { readonly meshId: string; readonly online: ReadonlySet<string> },
-): Promise<Document[]> {
-  const documents: Document[] = []
-  for (const record of await home.mesh.roster()) {
-    const membership = await openMembership(record.membership, { meshId: of.meshId })
-    const records = await Promise.all(
-      record.addresses.map(({ envelope }) => openAddressRecord(envelope, { meshId: of.meshId })),
-    )
-    documents.push({
-      name: membership.name,
-      peer_id: record.peerId,
-      fingerprint: fingerprintOf(record.peerId),
-      roles: membership.roles,
-      addresses: [...new Set(records.flatMap(({ addresses }) => addresses))],
-      issued_at: instant(membership.issuedAtMs),
-      expires_at: instant(membership.expiresAtMs),
-      ...(record.lastSeenAtMs === undefined ? {} : { last_seen_at: instant(record.lastSeenAtMs) }),
-      state: of.online.has(record.peerId) ? 'online' : isWithin(membership, Date.now()) ? 'offline' : 'expired',
-    })
-  }
-  return documents
+function memberDocuments({ members, directory }: Surroundings, online: ReadonlySet<string>): Document[] {
+  const facts = new Map(members.map((member) => [member.machinePeerId, member]))
+  return directory.map(({ membership: { body }, records, lastSeenAtMs }) => {
+    const revokedAtMs = facts.get(body.machinePeerId)?.revokedAtMs
+    return {
+      name: body.name,
+      peer_id: body.machinePeerId,
+      fingerprint: fingerprintOf(body.machinePeerId),
+      roles: body.roles,
+      addresses: [...new Set([...records.values()].flatMap((record) => record.body.addresses))],
+      issued_at: instant(body.issuedAtMs),
+      expires_at: instant(body.expiresAtMs),
+      ...(lastSeenAtMs === undefined ? {} : { last_seen_at: instant(lastSeenAtMs) }),
+      ...(revokedAtMs === undefined ? {} : { revoked_at: instant(revokedAtMs) }),
+      state: stateOf(body, { isRevoked: revokedAtMs !== undefined, isOnline: online.has(body.machinePeerId) }),
+    }
+  })
 }
 
-async function join(context: Context, home: Home, options: JoinOptions): Promise<Document> {
-  const invitation = await givenInvite(context, options, { mayAsk: true })
-  if (invitation === undefined) throw noInvite()
+function stateOf(
+  membership: Membership,
+  seen: { readonly isRevoked: boolean; readonly isOnline: boolean },
+): 'revoked' | 'online' | 'offline' | 'expired' {
+  if (seen.isRevoked) return 'revoked'
+  if (seen.isOnline) return 'online'
+  return isWithin(membership, Date.now()) ? 'offline' : 'expired'
+}
+
+async function join(
+  context: Context,
+  asked: { readonly home: Home; readonly options: JoinOptions; readonly tell: (event: KnockEvent) => void },
+): Promise<Document | undefined> {
+  const { home, options, tell } = asked
+  const lifetime = processLifetime()
   const existing = await home.mesh.loadMembership()
   if (existing !== undefined) {
     throw new NfltrError('already_exists', `This machine belongs to mesh ${existing.meshId} already.`, {
       hint: 'See `nfltr mesh show`; another mesh needs another NFLTR_HOME.',
     })
   }
+  const invitation = await givenInvite(context, options, { mayAsk: options.mesh === undefined })
+  const { listen, peers } = await addresses(context, {
+    home,
+    ...(options.listen === undefined ? {} : { listen: options.listen }),
+    ...(options.peer === undefined ? {} : { peers: options.peer }),
+  })
+  const knock = { ...options, peer: peers }
+  if (invitation === undefined) requireWayIn(context, knock)
   const held = await home.keys.lock('machine')
   try {
-    const { listen } = await addresses(context, {
-      home,
-      ...(options.listen === undefined ? {} : { listen: options.listen }),
-    })
     const mesh = await startMesh({
       key: await ensureKey(home, 'machine'),
       kind: 'cli',
@@ -132,7 +149,9 @@ async function join(context: Context, home: Home, options: JoinOptions): Promise
       ...(listen === undefined ? {} : { listen }),
     })
     try {
-      await redeem(mesh, invitation, options)
+      if (invitation !== undefined) await redeem(mesh, invitation, options)
+      else if (!(await knockUntilAnswered(context, { mesh, options: knock, roles: ['hub'], lifetime, tell })))
+        return undefined
     } finally {
       await mesh.close()
     }

@@ -10,7 +10,11 @@ export function meshWorld(context: Context): MeshWorld {
     show: async (options) => (await commands()).show(options),
     members: async (options) => (await commands()).members(options),
     invite: async (options, tell) => (await commands()).invite(options, tell),
-    join: async (options) => (await commands()).join(options),
+    revoke: async (options) => (await commands()).revoke(options),
+    join: async (options, tell) => (await commands()).join(options, tell),
+    pending: async (options) => (await commands()).pending(options),
+    approve: async (options) => (await commands()).approve(options),
+    deny: async (options) => (await commands()).deny(options),
     serve: async (options, ready) => (await commands()).serve(options, ready),
   }
 }

@@ -23,7 +23,8 @@ import type { Context } from '../compose.ts'
 import { agentProgram, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
 import { keepIssuer } from './issuer.ts'
-import { givenInvite, noInvite, redeem } from './join-mesh.ts'
+import { givenInvite, redeem } from './join-mesh.ts'
+import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
 import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
@@ -55,11 +56,17 @@ export async function serveNode(
     const held = await home.keys.lock('machine')
     teardown.add(() => held.release())
     const invite = await invitationFor(context, home, options)
+    if (invite === undefined && !(await isMember(home))) requireWayIn(context, { ...options, peer: where.peers })
     const key = await ensureKey(home, 'machine')
     let highestEpoch: (hubId: string) => number | undefined = () => undefined
     const mesh = await openNodeMesh(context, { home, key, where, highestEpochSeen: (hubId) => highestEpoch(hubId) })
     teardown.add(() => mesh.close())
-    if (invite !== undefined) await redeem(mesh, invite, { ...options, ...(name === undefined ? {} : { name }) })
+    const wish = { ...options, ...(name === undefined ? {} : { name }) }
+    if (invite !== undefined) await redeem(mesh, invite, wish)
+    else if (!(await isMember(home))) {
+      const knocking = { mesh, options: { ...wish, peer: where.peers }, roles: ['node'], lifetime, tell } as const
+      if (!(await knockUntilAnswered(context, knocking))) return
+    }
     const machine = await loadMachine(home)
     requireRole(machine, 'node')
     tell({ event: 'joined', mesh_id: machine.meshId, name: machine.membership.name, peer_id: machine.peerId })
@@ -128,11 +135,9 @@ export async function serveNode(
 /** An invite is needed, and asked for, only by a machine that is no member; a member ignores one of its own mesh. */
 async function invitationFor(context: Context, home: Home, options: NodeJoinOptions) {
   const membership = await home.mesh.loadMembership()
-  const invite = await givenInvite(context, options, { mayAsk: membership === undefined })
-  if (membership === undefined) {
-    if (invite === undefined) throw noInvite()
-    return invite
-  }
+  const mayAsk = membership === undefined && options.mesh === undefined
+  const invite = await givenInvite(context, options, { mayAsk })
+  if (membership === undefined) return invite
   if (invite !== undefined && invite.meshId !== membership.meshId) {
     throw new NfltrError('wrong_mesh', 'The invite is of another mesh than the one this machine belongs to.', {
       hint: 'Another mesh needs another home: --home DIR or NFLTR_HOME.',
@@ -140,6 +145,10 @@ async function invitationFor(context: Context, home: Home, options: NodeJoinOpti
     })
   }
   return undefined
+}
+
+async function isMember(home: Home): Promise<boolean> {
+  return (await home.mesh.loadMembership()) !== undefined
 }
 
 async function openNodeMesh(

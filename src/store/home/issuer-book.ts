@@ -4,8 +4,9 @@ import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import { encodeRecord } from '../../core/record-json.ts'
 import { createFileExclusively, ensurePrivateFolder, syncFolder } from '../../platform/files.ts'
-import type { ClaimRecord, HomePaths, InviteRecord, IssuerBook } from '../../ports/home.ts'
-import { holderOf, takeLock } from './holder-lock.ts'
+import type { ClaimRecord, Held, HomePaths, InviteRecord, IssuerBook } from '../../ports/home.ts'
+import { holderOf, type LockPlace, takeLock } from './holder-lock.ts'
+import { knockBook } from './knock-book.ts'
 import { folderName } from './paths.ts'
 import { namesIn, readRecord, writeRecord } from './record-file.ts'
 import { serial } from './serial.ts'
@@ -45,6 +46,7 @@ export function issuerBook(paths: HomePaths): IssuerBook {
   const lock = { folder: paths.issuer, name: 'lock' }
   const serialFile = join(paths.issuer, 'serial')
   const inTurn = serial()
+  const revokingInTurn = serial()
   let nextForgettingAtMs = 0
 
   const findInvite = (inviteId: string): Promise<InviteRecord | undefined> =>
@@ -98,13 +100,46 @@ export function issuerBook(paths: HomePaths): IssuerBook {
       await writeRecord(path, { peerId })
     },
     ownerOfName,
-    nextSerial: () =>
+    nextSerial: (above = 0) =>
       inTurn(async () => {
         await ensurePrivateFolder(paths.issuer)
-        const next = ((await readRecord<{ serial: number }>(serialFile, serialKind))?.serial ?? 0) + 1
-        await writeRecord(serialFile, { serial: next })
-        return next
+        const held = await takeLockInTime({ folder: paths.issuer, name: 'serial-lock' }, 'The serials of this home')
+        try {
+          const last = (await readRecord<{ serial: number }>(serialFile, serialKind))?.serial ?? 0
+          const next = Math.max(last, above) + 1
+          await writeRecord(serialFile, { serial: next })
+          return next
+        } finally {
+          await held.release()
+        }
       }),
+    ...knockBook(paths),
+    whileRevoking: (change) =>
+      revokingInTurn(async () => {
+        const place = { folder: paths.issuer, name: 'revoking' }
+        const held = await takeLockInTime(place, 'The list of revoked members of this home')
+        try {
+          return await change()
+        } finally {
+          await held.release()
+        }
+      }),
+  }
+}
+
+/** How long a lock is waited for that its holder needs only for a moment, in milliseconds, and how often it is tried. */
+const briefLockWait = { atMostMs: 5_000, everyMs: 25 } as const
+
+/** @throws {NfltrError} `key_held` where its holder does not let go in time */
+async function takeLockInTime(place: LockPlace, what: string): Promise<Held> {
+  for (let waitedMs = 0; ; waitedMs += briefLockWait.everyMs) {
+    try {
+      return await takeLock(place, what)
+    } catch (error) {
+      if (!(error instanceof NfltrError && error.code === 'key_held')) throw error
+      if (waitedMs >= briefLockWait.atMostMs) throw error
+    }
+    await new Promise((resolve) => setTimeout(resolve, briefLockWait.everyMs))
   }
 }
 

@@ -3,7 +3,14 @@ import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NfltrError } from '../../core/errors.ts'
 import { ensurePrivateFolder } from '../../platform/files.ts'
-import type { HomePaths, MeshFiles, OwnMembership, RevocationRecord, RosterRecord } from '../../ports/home.ts'
+import type {
+  CertificateRecord,
+  HomePaths,
+  MeshFiles,
+  OwnMembership,
+  RevocationRecord,
+  RosterRecord,
+} from '../../ports/home.ts'
 import { folderName } from './paths.ts'
 import { namesIn, type RecordKind, readRecord, writeRecord } from './record-file.ts'
 import { serial } from './serial.ts'
@@ -24,7 +31,11 @@ const memberKind = {
 } as const
 const revocationsKind = {
   name: 'a revocation list',
-  shape: { issuerId: 'string', version: 'number', envelope: 'bytes' },
+  shape: { issuerId: 'string', version: 'number', envelope: 'bytes', conflict: 'bytes?' },
+} as const
+const certificateKind = {
+  name: 'an issuer certificate',
+  shape: { issuerId: 'string', issuedAtMs: 'number', envelope: 'bytes' },
 } as const
 const seenKind = { name: 'the newest issue time', shape: { seenMs: 'number' } } as const
 
@@ -33,6 +44,7 @@ export function meshFiles(paths: HomePaths): MeshFiles {
   const own = join(paths.mesh, 'membership')
   const rosterDir = join(paths.mesh, 'roster')
   const revocationsDir = join(paths.mesh, 'revocations')
+  const issuersDir = join(paths.mesh, 'issuers')
   const seen = join(paths.mesh, 'seen-time')
   const inTurn = serial()
 
@@ -54,8 +66,17 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       inTurn(async () => {
         const name = folderName(record.issuerId)
         const kept = await readRecord<RevocationRecord>(join(revocationsDir, name), revocationsKind)
-        if (kept !== undefined && kept.version >= record.version) return false
+        if (kept !== undefined && !isMore(record, kept)) return false
         await save(revocationsDir, { name, value: record })
+        return true
+      }),
+    certificates: () => readable<CertificateRecord>(issuersDir, certificateKind),
+    saveCertificate: (record) =>
+      inTurn(async () => {
+        const name = folderName(record.issuerId)
+        const kept = await readOrForget<CertificateRecord>(join(issuersDir, name), certificateKind)
+        if (kept !== undefined && kept.issuedAtMs >= record.issuedAtMs) return false
+        await save(issuersDir, { name, value: record })
         return true
       }),
     seenTimeMs,
@@ -63,8 +84,14 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       inTurn(async () => {
         if (seenMs > (await seenTimeMs())) await save(paths.mesh, { name: 'seen-time', value: { seenMs } })
       }),
-    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir], listener),
+    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir], listener),
   }
+}
+
+/** A version is never lowered, and a conflict is never forgotten below the next version. */
+function isMore(record: RevocationRecord, kept: RevocationRecord): boolean {
+  if (record.version !== kept.version) return record.version > kept.version
+  return record.conflict !== undefined && kept.conflict === undefined
 }
 
 /** Every record of a folder. @throws {NfltrError} `store_damaged` for the first that does not read */

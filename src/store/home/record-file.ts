@@ -5,7 +5,7 @@ import { errorCode, readPrivateFile, writeFileAtomically } from '../../platform/
 
 /** The kinds of field that the records of a home have; `?` marks those that may be absent. */
 export type Shape = Readonly<Record<string, FieldKind | `${FieldKind}?`>>
-type FieldKind = 'string' | 'number' | 'bytes' | 'list'
+type FieldKind = 'string' | 'number' | 'bytes' | 'list' | 'boolean'
 
 /** A record of ours on disk: one JSON document, checked against its shape when it is read. */
 export interface RecordKind {
@@ -66,6 +66,8 @@ function fits(value: unknown, shape: Shape): boolean {
     switch (kind.replace('?', '')) {
       case 'bytes':
         return field instanceof Uint8Array
+      case 'boolean':
+        return typeof field === 'boolean'
       case 'list':
         return Array.isArray(field)
       case 'number':

@@ -29,6 +29,14 @@ export class FakePeers implements Peers {
     for (const listener of this.#memberListeners) listener()
   }
 
+  /** An owner revokes a machine: it is cut off, and the roster says so. */
+  revoke(node: ScriptedNode): void {
+    const known = this.#roster.get(node.peerId)
+    if (known !== undefined) this.#roster.set(node.peerId, { ...known, revokedAtMs: this.#clock.wallMs() })
+    this.disconnect(node)
+    for (const listener of this.#memberListeners) listener()
+  }
+
   /** A member that is never connected. */
   addMember(facts: MemberFacts): void {
     this.#roster.set(facts.machinePeerId, facts)

@@ -49,6 +49,8 @@ export class TwinHub {
   readonly nodes: ScriptedNode[] = []
   /** Members that a hub knows at its start and does not reach. */
   readonly absent: ScriptedNode[] = []
+  /** Members that an owner revoked before a hub starts. */
+  readonly revoked: ScriptedNode[] = []
   disk = new MemoryDisk()
   sessionKey = 'session-1'
   #hub: Hub | undefined
@@ -93,8 +95,9 @@ export class TwinHub {
   async start(): Promise<void> {
     const store = await openMemoryStore({ disk: this.disk, sync: () => this.#gate.promise })
     const peers = new FakePeers(this.clock)
-    for (const node of this.nodes) peers.connect(node)
-    for (const node of this.absent) peers.join(node)
+    for (const node of this.nodes) if (!this.revoked.includes(node)) peers.connect(node)
+    for (const node of [...this.absent, ...this.revoked]) peers.join(node)
+    for (const node of this.revoked) peers.revoke(node)
     this.#store = store
     this.#peers = peers
     const facts = { hubId: 'hub_1', project: 'a folder', pid: 7, host: 'laptop', sha256 }

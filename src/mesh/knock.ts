@@ -1,0 +1,144 @@
+import { NfltrError } from '../core/errors.ts'
+import { isMachineName, type Membership, type Role, roles } from '../core/membership.ts'
+import { admitKnocker } from '../identity/admission.ts'
+import { openAddressRecord, openMembership } from '../identity/envelopes.ts'
+import { fingerprintOf } from '../identity/keys.ts'
+import type { KnockRecord } from '../ports/home.ts'
+import { encodeHandshake, type JoinChallenge, type Joined, type JoinProof } from '../wire/handshake-codec.ts'
+import type { FrameStream } from './frame-stream.ts'
+import { heedingRefusal, receive } from './hello.ts'
+import { certificatesOf, challengeOf, checkIssuer } from './issuer-identity.ts'
+import type { IssuerSide, JoinedMembership, JoinerFacts } from './join.ts'
+
+/** A knock proves nothing but its key; the field is not optional on the wire. */
+const noProof = new Uint8Array(32)
+
+/**
+ * The issuer's half of a knock: a machine without an invite asks to be let in. It is remembered for the owner to see, and
+ * told to come again, until an owner has answered; then the owner's answer counts and nothing that the machine says.
+ *
+ * @returns the new member
+ * @throws {NfltrError} `knock_pending`, `knock_denied`, `queue_full`, `name_taken`
+ */
+export async function answerKnock(frames: FrameStream, side: IssuerSide): Promise<Membership> {
+  await frames.send(encodeHandshake(challengeOf(side, { nonce: side.random.bytes(32), proof: noProof })))
+  const said = await receive(frames, 'join_proof')
+  const { book, signer } = side.role
+  const record = await openAddressRecord(said.addressRecord, { meshId: side.standing.meshId })
+  if (record.peerId !== side.joinerPeerId) {
+    throw new NfltrError('bad_signature', 'The address record is of another process.')
+  }
+  const nowMs = side.wallMs()
+  const answer = await book.findAnswer(side.joinerPeerId, nowMs)
+  if (answer === undefined) {
+    await book.addKnock(knockOf(said, { peerId: side.joinerPeerId, address: record.addresses[0], nowMs }))
+    throw new NfltrError('knock_pending', 'No owner has answered yet.', {
+      hint: 'On the owner’s machine: nfltr mesh pending, then nfltr mesh approve',
+    })
+  }
+  side.onProven()
+  const serialAbove = side.roster.highestSerial()
+  const { envelope, membership } = await admitKnocker(book, signer, { answer, nowMs, serialAbove })
+  await side.roster.take({ membership: envelope, addressRecords: [said.addressRecord] }, { seenAtMs: nowMs })
+  await frames.send(encodeHandshake(joinedOf(side, envelope)))
+  return membership
+}
+
+export function joinedOf(side: IssuerSide, membership: Uint8Array): Joined {
+  const issuerCertificates = side.trust.certificateEnvelopes()
+  return { type: 'joined', membership, issuerMembership: side.standing.membership, issuerCertificates, relays: [] }
+}
+
+/** What is kept of a knock: texts that could be anything are checked against what they should be, or left out. */
+function knockOf(
+  said: JoinProof,
+  from: { readonly peerId: string; readonly address: string | undefined; readonly nowMs: number },
+): KnockRecord {
+  const name = said.nameWanted ?? ''
+  return {
+    peerId: from.peerId,
+    fingerprint: fingerprintOf(from.peerId),
+    ...(isMachineName(name) ? { name } : {}),
+    roles: roles.filter((role) => said.rolesWanted.includes(role)),
+    ...(from.address === undefined ? {} : { address: from.address }),
+    sinceMs: from.nowMs,
+  }
+}
+
+export interface KnockerSide extends JoinerFacts {
+  /** Decides by what the issuer proved whether this is the mesh that was meant. Nothing is said to another. */
+  readonly accepts: (meshId: string) => boolean
+  readonly rolesWanted: readonly Role[]
+  readonly addressRecordFor: (meshId: string) => Promise<Uint8Array>
+}
+
+/**
+ * The knocking machine's half, up to the point where the issuer has proven which mesh it issues for.
+ *
+ * @returns that mesh's id
+ * @throws {NfltrError} as `checkIssuer`
+ */
+export function meetIssuer(frames: FrameStream, side: JoinerFacts): Promise<JoinChallenge> {
+  return heedingRefusal(frames, async () => {
+    await frames.send(encodeHandshake({ type: 'join_start', nonce: side.random.bytes(32) }))
+    const challenge = await receive(frames, 'join_challenge')
+    await checkIssuer(challenge, {
+      meshId: challenge.meshId,
+      issuerPeerId: side.issuerPeerId,
+      ownPeerId: side.joinerPeerId,
+      wallMs: side.wallMs(),
+    })
+    return challenge
+  })
+}
+
+/**
+ * Asks once to be let in.
+ *
+ * @throws {NfltrError} `knock_pending` while nobody has answered; `knock_denied`; `wrong_mesh` where another mesh answered
+ *   than the one that was meant, before anything was said to it
+ */
+export function knockOnce(frames: FrameStream, side: KnockerSide): Promise<JoinedMembership> {
+  return heedingRefusal(frames, async () => {
+    const { meshId } = await meetIssuer(frames, side)
+    if (!side.accepts(meshId)) {
+      throw new NfltrError(
+        'wrong_mesh',
+        `The mesh ${fingerprintOf(meshId)} answered, which is not the one that was named.`,
+        {
+          hint: 'Compare the fingerprint with `nfltr mesh show` on the owner’s machine.',
+          details: { mesh_fingerprint: fingerprintOf(meshId) },
+        },
+      )
+    }
+    const { nameWanted, softwareVersion, os, arch, rolesWanted } = side
+    await frames.send(
+      encodeHandshake({
+        type: 'join_proof',
+        proof: noProof,
+        addressRecord: await side.addressRecordFor(meshId),
+        softwareVersion,
+        os,
+        arch,
+        rolesWanted,
+        ...(nameWanted === undefined ? {} : { nameWanted }),
+      }),
+    )
+    return takeJoined(await receive(frames, 'joined'), { meshId, joinerPeerId: side.joinerPeerId })
+  })
+}
+
+/** Takes only a membership for its own key from the mesh that was meant. @throws {NfltrError} `bad_signature` */
+export async function takeJoined(
+  joined: Joined,
+  expected: { readonly meshId: string; readonly joinerPeerId: string },
+): Promise<JoinedMembership> {
+  const { meshId } = expected
+  const { membership, issuerMembership, issuerCertificates, relays } = joined
+  const certificates = await certificatesOf(issuerCertificates, meshId)
+  const body = await openMembership(membership, { meshId, certificates })
+  if (body.machinePeerId !== expected.joinerPeerId) {
+    throw new NfltrError('bad_signature', 'The issuer sent a membership of another machine.')
+  }
+  return { meshId, membership, issuerMembership, issuerCertificates, relays, body }
+}

@@ -1,0 +1,304 @@
+import { NfltrError } from '../core/errors.ts'
+import type { Membership } from '../core/membership.ts'
+import { type Issuers, openIssuerCertificate, openMembership, openRevocations } from '../identity/envelopes.ts'
+import { sha256 } from '../identity/hash.ts'
+import type { MeshFiles, RevocationRecord } from '../ports/home.ts'
+import type { Unsubscribe } from '../ports/peers.ts'
+import type { RevocationVersion } from '../wire/handshake-codec.ts'
+import type { IssuerCertificate, Revocation, Revocations } from '../wire/record-codec.ts'
+
+/** The part of a home in which trust lies. */
+export type TrustFiles = Pick<
+  MeshFiles,
+  'revocations' | 'saveRevocations' | 'certificates' | 'saveCertificate' | 'watch'
+>
+
+export interface TrustOptions {
+  readonly meshId: string
+  readonly files: TrustFiles
+  /** A list or a certificate came: links and members have to be looked at again. */
+  readonly onNews: () => void
+  /** Something that proves nothing, or plays double, was passed over. */
+  readonly onRefused: (error: NfltrError) => void
+}
+
+/** An issuer that published two lists of one version: nothing that it signed is accepted any more (rule 15). */
+export interface TrustAlarm {
+  readonly issuerId: string
+  readonly version: number
+}
+
+interface KeptList {
+  readonly body: Revocations
+  readonly envelope: Uint8Array
+  readonly conflict?: { readonly body: Revocations; readonly envelope: Uint8Array }
+}
+
+interface KeptCertificate {
+  readonly body: IssuerCertificate
+  readonly envelope: Uint8Array
+}
+
+/** Issuers of one mesh beside the mesh key; the wire's bound for certificates. */
+const issuersMax = 8
+
+/**
+ * Whom this process believes: who may issue, and what was revoked (rules 15, 17). Lists are kept for each issuer by a
+ * rising version that is never lowered, also not by another process of this home or by a restart; together they count as one.
+ */
+export class Trust {
+  readonly #options: TrustOptions
+  readonly #lists = new Map<string, KeptList>()
+  readonly #certificates = new Map<string, KeptCertificate>()
+  readonly #stopWatching: Unsubscribe
+  #isClosed = false
+
+  private constructor(options: TrustOptions) {
+    this.#options = options
+    this.#stopWatching = options.files.watch(() => {
+      // A home that cannot be read is told by whoever needs it; the next change is another chance here.
+      this.reload().catch(() => {})
+    })
+  }
+
+  /** @throws {NfltrError} `store_damaged` where a kept list does not read: what was revoked must not be forgotten */
+  static async load(options: TrustOptions): Promise<Trust> {
+    const trust = new Trust(options)
+    try {
+      await trust.reload()
+    } catch (error) {
+      trust.close()
+      throw error
+    }
+    return trust
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#stopWatching()
+  }
+
+  /** Who may sign now. */
+  issuers(): Issuers {
+    const certificates = [...this.#certificates.values()].map(({ body }) => body).filter((body) => !this.#isVoid(body))
+    return { meshId: this.#options.meshId, certificates }
+  }
+
+  openMembership(envelope: Uint8Array): Promise<Membership> {
+    return openMembership(envelope, this.issuers())
+  }
+
+  /** Why a membership whose signature holds is not accepted all the same. */
+  objectionTo(membership: Membership): NfltrError | undefined {
+    const { name, machinePeerId, serial, issuerId } = membership
+    if (this.#conflictOf(issuerId) !== undefined) {
+      return new NfltrError(
+        'revoked',
+        `The issuer of ${name} published two lists of one version and is believed no more.`,
+        {
+          hint: 'An owner of the mesh has to publish a newer list: nfltr mesh revoke NAME',
+          details: { issuer_id: issuerId },
+        },
+      )
+    }
+    const entry = this.revocationOf(machinePeerId, serial)
+    if (entry === undefined) return undefined
+    return new NfltrError(
+      'revoked',
+      `The membership of ${name} was revoked at ${new Date(entry.atMs).toISOString()}.`,
+      {
+        hint: 'An owner of the mesh can let the machine in again with a new invite.',
+        details: { revoked_at_ms: entry.atMs },
+      },
+    )
+  }
+
+  /** What voids the memberships of a machine up to a serial. */
+  revocationOf(machinePeerId: string, serial: number): Revocation | undefined {
+    return this.#entries().find((entry) => entry.peerId === machinePeerId && entry.serial >= serial)
+  }
+
+  /** What one issuer has revoked so far, with what a list that contradicts it has; version 0 where there is none. */
+  listOf(issuerId: string): { readonly version: number; readonly entries: readonly Revocation[] } {
+    const kept = this.#lists.get(issuerId)
+    if (kept === undefined) return { version: 0, entries: [] }
+    return { version: kept.body.version, entries: [...kept.body.entries, ...(kept.conflict?.body.entries ?? [])] }
+  }
+
+  alarms(): readonly TrustAlarm[] {
+    return [...this.#lists].flatMap(([issuerId, { body, conflict }]) =>
+      conflict === undefined ? [] : [{ issuerId, version: body.version }],
+    )
+  }
+
+  versions(): readonly RevocationVersion[] {
+    return [...this.#lists].map(([issuerId, kept]) => ({
+      issuerId,
+      version: kept.body.version,
+      digest: digestOf(kept),
+    }))
+  }
+
+  /** Lists that somebody with these versions lacks; a pair that contradicts itself goes out whole, so that all hear of it. */
+  listsBeyond(versions: readonly RevocationVersion[]): readonly Uint8Array[] {
+    const known = new Map<string, RevocationVersion>(versions.map((version) => [version.issuerId, version]))
+    return [...this.#lists].flatMap(([issuerId, kept]) => {
+      const theirs = known.get(issuerId) ?? { issuerId, version: 0 }
+      if (theirs.version > kept.body.version) return []
+      const isSame = theirs.version === kept.body.version && (theirs.digest ?? digestOf(kept)) === digestOf(kept)
+      return isSame ? [] : [kept.envelope, ...(kept.conflict === undefined ? [] : [kept.conflict.envelope])]
+    })
+  }
+
+  certificateEnvelopes(): readonly Uint8Array[] {
+    return [...this.#certificates.values()].filter(({ body }) => !this.#isVoid(body)).map(({ envelope }) => envelope)
+  }
+
+  /** Takes certificates after checking them; on disk when it resolves. @returns whether anything was new */
+  async takeCertificates(envelopes: readonly Uint8Array[]): Promise<boolean> {
+    let isNews = false
+    for (const envelope of envelopes) isNews = (await this.#passOver(() => this.#takeCertificate(envelope))) || isNews
+    if (isNews) this.#tell()
+    return isNews
+  }
+
+  /** Takes lists after checking them; applied at once and on disk when it resolves. @returns whether anything was new */
+  async takeLists(envelopes: readonly Uint8Array[]): Promise<boolean> {
+    let isNews = false
+    for (const envelope of envelopes) isNews = (await this.#passOver(() => this.#takeList(envelope))) || isNews
+    if (isNews) this.#tell()
+    return isNews
+  }
+
+  async #takeCertificate(envelope: Uint8Array): Promise<boolean> {
+    const body = await openIssuerCertificate(envelope, { meshId: this.#options.meshId })
+    const known = this.#certificates.get(body.issuerId)
+    if (body.issuerId === this.#options.meshId || (known !== undefined && known.body.issuedAtMs >= body.issuedAtMs)) {
+      return false
+    }
+    if (known === undefined && this.#certificates.size >= issuersMax) {
+      throw new NfltrError('queue_full', `A mesh has at most ${issuersMax} further owners.`)
+    }
+    this.#certificates.set(body.issuerId, { body, envelope })
+    const { issuerId, issuedAtMs } = body
+    await this.#options.files.saveCertificate({ issuerId, issuedAtMs, envelope })
+    return true
+  }
+
+  async #takeList(envelope: Uint8Array): Promise<boolean> {
+    const body = await openRevocations(envelope, this.issuers())
+    const known = this.#lists.get(body.issuerId)
+    if (known !== undefined && known.body.version > body.version) return false
+    if (known !== undefined && known.body.version === body.version) {
+      if (known.conflict !== undefined || isSameList(known.body, body)) return false
+      this.#lists.set(body.issuerId, { ...known, conflict: { body, envelope } })
+      this.#options.onRefused(
+        new NfltrError('revoked', `An issuer published two lists of version ${body.version}.`, {
+          details: { issuer_id: body.issuerId },
+        }),
+      )
+    } else {
+      this.#lists.set(body.issuerId, { body, envelope })
+    }
+    await this.#save(body.issuerId)
+    return true
+  }
+
+  async #save(issuerId: string): Promise<void> {
+    const kept = this.#lists.get(issuerId)
+    if (kept === undefined) return
+    const { body, envelope, conflict } = kept
+    await this.#options.files.saveRevocations({
+      issuerId,
+      version: body.version,
+      envelope,
+      ...(conflict === undefined ? {} : { conflict: conflict.envelope }),
+    })
+  }
+
+  /** Takes what another process of this home has learnt. @throws {NfltrError} `store_damaged` */
+  async reload(): Promise<void> {
+    const { files } = this.#options
+    await this.takeCertificates((await files.certificates()).map(({ envelope }) => envelope))
+    let isNews = false
+    for (const record of await files.revocations()) isNews = (await this.#takeStored(record)) || isNews
+    if (isNews) this.#tell()
+  }
+
+  /** A kept list counts also when its issuer may sign no more. One that is behind what is known here is put right. */
+  async #takeStored(record: RevocationRecord): Promise<boolean> {
+    const known = this.#lists.get(record.issuerId)
+    if (known !== undefined && known.body.version > record.version) {
+      if (!this.#isClosed) await this.#save(record.issuerId)
+      return false
+    }
+    const isKnown = known !== undefined && known.body.version === record.version
+    if (isKnown && (known.conflict !== undefined || record.conflict === undefined)) return false
+    const { meshId } = this.#options
+    const issuers = { meshId, certificates: [...this.#certificates.values()].map(({ body }) => body) }
+    const open = async (envelope: Uint8Array) => ({ body: await openRevocations(envelope, issuers), envelope })
+    const list = await open(record.envelope)
+    const conflict = record.conflict === undefined ? {} : { conflict: await open(record.conflict) }
+    this.#lists.set(record.issuerId, { ...list, ...conflict })
+    return true
+  }
+
+  /** A certificate whose key was revoked after it was made; the mesh key itself cannot be revoked. */
+  #isVoid(certificate: IssuerCertificate): boolean {
+    if (this.#conflictOf(this.#options.meshId) !== undefined) return true
+    const { keyPeerId, issuerId, issuedAtMs } = certificate
+    return [...this.#lists].some(
+      ([by, { body }]) =>
+        by !== issuerId && body.entries.some((entry) => entry.peerId === keyPeerId && entry.atMs >= issuedAtMs),
+    )
+  }
+
+  #conflictOf(issuerId: string): KeptList['conflict'] {
+    return this.#lists.get(issuerId)?.conflict
+  }
+
+  #entries(): readonly Revocation[] {
+    return [...this.#lists.values()].flatMap(({ body, conflict }) => [
+      ...body.entries,
+      ...(conflict?.body.entries ?? []),
+    ])
+  }
+
+  /** What does not prove itself is counted and passed over: the rest still counts. */
+  async #passOver(take: () => Promise<boolean>): Promise<boolean> {
+    try {
+      return await take()
+    } catch (error) {
+      if (!(error instanceof NfltrError && refusedCodes.includes(error.code))) throw error
+      this.#options.onRefused(error)
+      return false
+    }
+  }
+
+  #tell(): void {
+    if (!this.#isClosed) this.#options.onNews()
+  }
+}
+
+const refusedCodes: readonly string[] = ['bad_signature', 'invalid_frame', 'frame_too_large', 'queue_full']
+
+/** Of one list, or of the pair that contradicts itself, in whichever order it came. */
+function digestOf({ envelope, conflict }: KeptList): string {
+  const [one = '', other = ''] = [envelope, ...(conflict === undefined ? [] : [conflict.envelope])].map(hexOf).sort()
+  return other === '' ? one : hexOf(new TextEncoder().encode(`${one} ${other}`))
+}
+
+function hexOf(bytes: Uint8Array): string {
+  return Buffer.from(sha256(bytes)).toString('hex').slice(0, 16)
+}
+
+function isSameList(one: Revocations, other: Revocations): boolean {
+  return spelt(one) === spelt(other)
+}
+
+function spelt({ entries }: Revocations): string {
+  return entries
+    .map(({ peerId, serial, atMs }) => `${peerId} ${serial} ${atMs}`)
+    .sort()
+    .join('\n')
+}
