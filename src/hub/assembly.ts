@@ -78,7 +78,10 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     agents,
     nodes,
     owedSinceMs: (peerId) => sessions.get(peerId)?.owedSinceMs(),
-    changed: () => changes.notify(),
+    changed: () => {
+      placing.trigger()
+      changes.notify()
+    },
   })
 
   const contactChanged = (): void => {

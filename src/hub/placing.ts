@@ -19,6 +19,9 @@ export interface PlacingParts {
 /** How long a node that declined for the moment is left alone by that task: doubles with each decline. Milliseconds. */
 const restMs = { first: 1_000, cap: 10_000 } as const
 
+/** How often a node that did not answer is asked again while something waits, in milliseconds. */
+const askAgainMs = 1_000
+
 interface Rest {
   readonly untilMs: number
   readonly spanMs: number
@@ -134,16 +137,16 @@ export class Placing {
   #schedule(): void {
     this.#timer?.cancel()
     if (this.#isClosed) return
-    const { agents, clock } = this.#parts
+    const { agents, clock, nodes } = this.#parts
     const nowMs = clock.nowMs()
-    const moments = agents
-      .queued()
-      .map((agent) => currentTask(agent).taskId)
-      .flatMap((taskId) => [
-        this.#deadlines.get(taskId) ?? nowMs,
-        ...[...(this.#rests.get(taskId)?.values() ?? [])].map((rest) => rest.untilMs).filter((atMs) => atMs > nowMs),
-      ])
+    const waiting = agents.queued().map((agent) => currentTask(agent).taskId)
+    const moments = waiting.flatMap((taskId) => [
+      this.#deadlines.get(taskId) ?? nowMs,
+      ...[...(this.#rests.get(taskId)?.values() ?? [])].map((rest) => rest.untilMs).filter((atMs) => atMs > nowMs),
+    ])
     if (moments.length === 0) return
+    // Nothing tells that a quiet node answers again: it is asked until it does.
+    if (nodes.quiet().length > 0) moments.push(nowMs + askAgainMs)
     const delayMs = Math.max(0, Math.min(...moments) - nowMs)
     this.#timer = clock.after(delayMs, () => this.trigger())
   }

@@ -81,7 +81,10 @@ describe('a node that is silent', () => {
     expect(before).toMatchObject({ state: 'running', liveness: { state: 'live' } })
     expect(after).toMatchObject({
       state: 'running',
-      liveness: { state: 'unverifiable', evidence: 'vm1 does not answer' },
+      liveness: {
+        state: 'unverifiable',
+        evidence: expect.stringMatching(/^vm1 does not answer; it was last heard at 20/),
+      },
     })
     expect((await nodesOf(twin))[0]).toMatchObject({ name: 'vm1', state: 'unverifiable', free_slots: 0 })
     expect((await twin.wait({ timeout_ms: 0 })).results).toEqual([])
@@ -159,6 +162,23 @@ describe('a node that is silent', () => {
     await twin.clock.advance(12_000)
 
     expect(await twin.spawn({ timeout_ms: 0 })).toMatchObject({ state: 'starting', machine: 'vm1' })
+  })
+
+  test('gets what waited as soon as it answers again', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    const node = twin.node('vm1')
+    await twin.clock.advance(12_000)
+    twin.peers.silence(node)
+    const spawned = twin.spawn()
+    await settle()
+    await twin.clock.advance(3_000)
+    const before = await spawned
+
+    twin.peers.hear(node)
+    await twin.clock.advance(3_000)
+
+    expect(before).toMatchObject({ state: 'queued' })
+    expect(node.claims).toHaveLength(1)
   })
 
   test('counts from the start of a hub that finds work there', async () => {

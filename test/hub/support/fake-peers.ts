@@ -62,6 +62,15 @@ export class FakePeers implements Peers {
     this.#links.get(node.peerId)?.silence()
   }
 
+  /** What is said from now on arrives again, over the same link. Nothing but control frames may have been lost. */
+  hear(node: ScriptedNode): void {
+    this.#silent.delete(node.peerId)
+    const pair = this.#links.get(node.peerId)
+    if (pair === undefined) return
+    pair.hub.isDeaf = false
+    pair.node.isDeaf = false
+  }
+
   /** The hub's process is gone: its links break. */
   die(): void {
     this.#listeners.clear()
