@@ -1,11 +1,12 @@
 import type { Clock, Timer } from '../src/ports/clock.ts'
+import type { ClockReadings, Liveness } from '../src/ports/liveness.ts'
 import type { Life } from './life.ts'
 
 /** Where virtual time begins on the wall: a label and nothing else. */
 const epochMs = Date.UTC(2026, 0, 1)
 
 /** The clocks of one process: its own beginning of monotonic time, and a wall clock that is off by `skewMs`. */
-export class SimClock implements Clock {
+export class SimClock implements Clock, Liveness {
   readonly #life: Life
   readonly #startMs: number
   readonly #skewMs: number
@@ -24,6 +25,16 @@ export class SimClock implements Clock {
 
   wallMs(): number {
     return Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs)
+  }
+
+  /** A process of this world always runs, or is dead. */
+  clocks(): ClockReadings {
+    return { monotonicMs: this.nowMs(), wallMs: this.wallMs(), uptimeMs: this.#life.world.nowMs }
+  }
+
+  /** Networks clog, and interfaces stay. */
+  hasRoute(): boolean {
+    return true
   }
 
   after(delayMs: number, callback: () => void): Timer {

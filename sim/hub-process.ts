@@ -39,6 +39,7 @@ export class HubProcess extends Process {
       store,
       peers,
       clock,
+      liveness: clock,
       random,
       facts: {
         hubId: this.hubId,

@@ -1,5 +1,6 @@
 import { unreachable } from './errors.ts'
 import { limits } from './limits.ts'
+import { notRunningMs } from './wakefulness.ts'
 
 /**
  * What a hub knows of its contact with one node, and for how long it has been without. All instants are awake, monotonic
@@ -26,6 +27,8 @@ export type ContactEvent =
   | { readonly type: 'attached'; readonly atMs: number }
   | { readonly type: 'heard'; readonly atMs: number }
   | { readonly type: 'detached'; readonly atMs: number }
+  /** The hub itself was not running: whatever was silent may have been speaking (rule 29). */
+  | { readonly type: 'was_not_running'; readonly atMs: number }
   /** The tick. `isLinkProven`: the hub has proof that its own side of the network works (rule 8). */
   | {
       readonly type: 'checked'
@@ -40,9 +43,6 @@ export interface ContactStep {
 }
 
 export type ContactEffect = { readonly type: 'state_changed'; readonly state: ContactState }
-
-/** A tick that is this late means that the process was not running, in milliseconds. */
-export const notRunningMs = 5_000
 
 /** Before the first contact. A node that work is running on is owed from the start: its silence counts from here on. */
 export function noContact(atMs: number, options: { readonly isOwed: boolean }): Contact {
@@ -68,6 +68,11 @@ export function stepContact(state: Contact, event: ContactEvent): ContactStep {
       if (!state.isAttached) return { state, effects: [] }
       const owedSinceMs = Math.min(state.owedSinceMs ?? event.atMs, event.atMs)
       return { state: { ...state, isAttached: false, owedSinceMs, silentMs: 0, checkedAtMs: event.atMs }, effects: [] }
+    }
+    case 'was_not_running': {
+      // Nothing is known of the link until it has answered, and every span starts again.
+      const fresh: Contact = { ...state, owedSinceMs: event.atMs, silentMs: 0, checkedAtMs: event.atMs }
+      return state.state === 'online' ? become('unverifiable', fresh, event.atMs) : { state: fresh, effects: [] }
     }
     case 'checked':
       return check(state, event)

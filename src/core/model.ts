@@ -126,6 +126,8 @@ export interface NodeCard {
   readonly credential: 'none' | 'api_key' | 'oauth_token' | 'auth_token' | 'env'
   readonly version: string
   readonly claudeVersion?: string
+  /** How long this node may be silent before its agents count as lost, where a spawn does not say. */
+  readonly lostAfterMs?: number
   readonly os: string
   readonly arch: string
   /** Why no spawn can run here at all, until the owner changes something; a node with it has no slots. */

@@ -3,7 +3,7 @@ import type { AttemptRef, NodeMessage } from './messages.ts'
 import type { NodeCard } from './model.ts'
 import type { ClaimMessage, Decline, NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
 import { declineKeptMs, type NodeAttemptStep, nothing, persist } from './node-attempt-step.ts'
-import { hasFreeSlot, isAgentBusy, type Slots } from './slots.ts'
+import { hasFreeSlot, heldBy, isAgentBusy, type Slots } from './slots.ts'
 
 type ClaimEvent = Extract<NodeAttemptEvent, { type: 'claim' }>
 
@@ -116,7 +116,17 @@ export interface ClaimPolicy {
   readonly isDraining: boolean
   /** The session of this agent here, where the node knows the agent. */
   readonly knownSessionId: string | undefined
+  readonly hubId: string
+  /** Slots that this hub may hold at once; undefined: all of them. */
+  readonly maxAgentsPerHub: number | undefined
+  /** Free slots that this hub may take now: others may be before it (rule 28). */
+  readonly freeForHub: number
+  /** What this hub has not acknowledged, with the room that its open turns have reserved. */
+  readonly outboxBytes: number
 }
+
+/** Room that a turn reserves for its result and its log before it is taken in, in bytes. */
+export const resultReservedBytes = limits.resultTextMaxBytes
 
 const idPattern = /^[A-Za-z0-9_-]{1,128}$/
 
@@ -145,8 +155,20 @@ export function judgeClaim(claim: ClaimMessage, policy: ClaimPolicy): Decline | 
   }
   if (policy.isDraining) return later('declined', 'The node is about to stop and takes no more turns in.')
   if (isAgentBusy(policy.slots, ref.agentId)) return later('dir_busy', 'Another turn of this agent is still running.')
-  if (!hasFreeSlot(policy.slots)) {
-    return later('declined', `All ${policy.slots.maxAgents} slots of this node are taken.`)
+  return judgeRoom(policy)
+}
+
+/** What passes by itself: slots, turns among hubs, and room for the result (rule 28). */
+function judgeRoom(policy: ClaimPolicy): Decline | undefined {
+  const { slots, hubId, maxAgentsPerHub, freeForHub, outboxBytes } = policy
+  if (!hasFreeSlot(slots)) return later('declined', `All ${slots.maxAgents} slots of this node are taken.`)
+  if (maxAgentsPerHub !== undefined && heldBy(slots, hubId) >= maxAgentsPerHub) {
+    return later('declined', `This hub has the ${maxAgentsPerHub} slots that one hub may have here.`)
+  }
+  if (freeForHub <= 0) return later('declined', 'The free slots of this node are for hubs that waited longer.')
+  if (outboxBytes + resultReservedBytes > limits.outboxPerHubMaxBytes) {
+    const message = `${outboxBytes} bytes wait on this node for their hub, of at most ${limits.outboxPerHubMaxBytes}.`
+    return later('outbox_full', message)
   }
   return undefined
 }

@@ -12,6 +12,7 @@ export interface Slots {
 
 export interface HeldSlot {
   readonly agentId: string
+  readonly hubId: string
   /** Whether the turn was launched; before that it waits for its folders. */
   readonly isRunning: boolean
   /** Real path of the folder that the turn may write to, once it is known. */
@@ -30,6 +31,11 @@ export function capacityOf(slots: Slots): Capacity {
   const running = [...slots.held.values()].filter((slot) => slot.isRunning).length
   const taken = slots.held.size
   return { free: Math.max(0, slots.maxAgents - taken), running, queued: taken - running }
+}
+
+/** How many slots a hub's turns hold. */
+export function heldBy(slots: Slots, hubId: string): number {
+  return [...slots.held.values()].filter((slot) => slot.hubId === hubId).length
 }
 
 export function hasFreeSlot(slots: Slots): boolean {

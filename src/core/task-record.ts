@@ -27,6 +27,8 @@ export interface Agent {
   /** The PeerId that `filters.machine` named when the spawn was accepted (rule 14). */
   readonly boundTo?: string
   readonly lostAfterMs: number
+  /** The spawn named that bound; otherwise the one of the node counts, where it has one. */
+  readonly isLostAfterGiven?: boolean
   readonly settings: TurnSettings
   /** The node that holds session and workspace, from the first claim on. */
   readonly home?: Home

@@ -6,6 +6,7 @@ import { Epoch } from './epoch.ts'
 import { Holder } from './holder.ts'
 import type { HubPorts } from './hub.ts'
 import { Keys } from './keys.ts'
+import { LinkProof } from './link-proof.ts'
 import { Mailbox } from './mailbox.ts'
 import { MembersGone } from './members-gone.ts'
 import { applyNodeMessage, type MessageContext } from './node-messages.ts'
@@ -32,7 +33,7 @@ const startGraceMs = 3_000
 
 /** Builds a hub from its store and opens its sessions. */
 export async function assemble(ports: HubPorts): Promise<Assembly> {
-  const { engine, store, clock, random, peers, facts } = ports
+  const { engine, store, clock, liveness, random, peers, facts } = ports
   const epoch = await Epoch.begin(engine, store)
   const changes = new Changes(clock)
   const failed = Promise.withResolvers<NfltrError>()
@@ -71,10 +72,17 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     randomId,
     isHeld: (taskId) => restoration.isHeld(taskId),
   })
+  const proof = new LinkProof({
+    clock,
+    liveness,
+    peers,
+    lastHeardAtMs: (peerId) => sessions.get(peerId)?.lastHeardAtMs(),
+  })
   const watch = new Watch({
     engine,
     clock,
-    peers,
+    liveness,
+    proof,
     agents,
     nodes,
     owedSinceMs: (peerId) => sessions.get(peerId)?.owedSinceMs(),
@@ -82,10 +90,13 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       placing.trigger()
       changes.notify()
     },
+    woke: (missedMs) => {
+      placing.postpone(missedMs)
+      sessions.prove(nodes.attached())
+    },
   })
 
   const contactChanged = (): void => {
-    watch.kick()
     placing.trigger()
     changes.notify()
   }
@@ -96,6 +107,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       restarted: (tx, peerId, restart) => restoration.restarted(tx, peerId, restart),
       control: (peerId, message) => {
         if (message.type === 'capacity') {
+          if (message.capacity.free > 0 && nodes.freeOn(peerId) === 0) placing.rested(peerId)
           nodes.learn(peerId, { capacity: message.capacity, card: message.card })
           placing.trigger()
         } else if (message.type === 'progress') {
@@ -169,10 +181,13 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     },
   }
   changes.subscribe(() => {
-    watch.kick()
-    for (const node of nodes.all()) sessions.get(node.peerId)?.setBusy(agents.aliveOn(node.peerId).length > 0)
+    for (const node of nodes.all()) {
+      const isBusy = agents.aliveOn(node.peerId).length > 0 || node.contact.state === 'unverifiable'
+      sessions.get(node.peerId)?.setBusy(isBusy)
+    }
   })
   sessions.start()
+  watch.start()
   const membersGone = new MembersGone({
     engine,
     peers,
@@ -191,6 +206,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       membersGone.close()
       placing.close()
       watch.close()
+      proof.close()
       sessions.close()
     },
   }

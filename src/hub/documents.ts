@@ -56,7 +56,7 @@ export function showAgent(world: HubWorld, agentId: string): Record<string, unkn
       max_turns: settings.maxTurns,
       deadline_ms: settings.deadlineMs,
     },
-    lost_after_ms: agent.lostAfterMs,
+    lost_after_ms: agent.home === undefined ? agent.lostAfterMs : world.nodes.lostAfterMs(agent.home.peerId, agent),
     tasks: agent.tasks.map((one) => taskDocument(agent, one)),
   }
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../ports/clock.ts'
 import type { Hold, HubApi, HubStatusDocument, SessionIdentity, ToolCall, ToolReply } from '../ports/hub-api.ts'
+import type { Liveness } from '../ports/liveness.ts'
 import type { Peers } from '../ports/peers.ts'
 import type { Random } from '../ports/random.ts'
 import type { Store } from '../ports/store.ts'
@@ -15,6 +16,7 @@ export interface HubPorts {
   readonly store: Store
   readonly peers: Peers
   readonly clock: Clock
+  readonly liveness: Liveness
   readonly random: Random
   readonly facts: HubFacts
 }

@@ -4,6 +4,7 @@ import { isGoneFor } from '../core/membership.ts'
 import type { Capacity, NodeCard } from '../core/model.ts'
 import type { NodeView } from '../core/placement.ts'
 import { encodeRecord } from '../core/record-json.ts'
+import type { Agent } from '../core/task-record.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { MemberFacts, PeerFacts, Peers } from '../ports/peers.ts'
 import type { Store } from '../ports/store.ts'
@@ -141,6 +142,27 @@ export class Nodes {
     kept.contact = state
     if (event.type === 'attached' || event.type === 'detached') kept.isCaughtUp = false
     return effects.length > 0
+  }
+
+  /** This hub was not running: nothing is known of any node until it has answered. */
+  wasNotRunning(atMs: number): void {
+    for (const peerId of this.#kept.keys()) this.step(peerId, { type: 'was_not_running', atMs })
+  }
+
+  /** Free slots as the node last told them. */
+  freeOn(peerId: string): number {
+    return this.#of(peerId).record?.capacity.free ?? 0
+  }
+
+  /** Nodes with a link that is up. */
+  attached(): readonly string[] {
+    return [...this.#kept].filter(([, kept]) => kept.contact.isAttached).map(([peerId]) => peerId)
+  }
+
+  /** How long an agent's node may be silent before the agent counts as lost: as its spawn said, else as its node does. */
+  lostAfterMs(peerId: string, agent: Agent): number {
+    if (agent.isLostAfterGiven === true) return agent.lostAfterMs
+    return this.#of(peerId).record?.card.lostAfterMs ?? agent.lostAfterMs
   }
 
   caughtUp(peerId: string): void {

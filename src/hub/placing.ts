@@ -48,6 +48,20 @@ export class Placing {
     if (!this.#isRunning && !this.#isClosed) void this.#work()
   }
 
+  /** A node has slots again: whoever it declined for want of one may ask at once. */
+  rested(peerId: string): void {
+    const nowMs = this.#parts.clock.nowMs()
+    for (const rests of this.#rests.values()) {
+      const rest = rests.get(peerId)
+      if (rest !== undefined) rests.set(peerId, { ...rest, untilMs: nowMs })
+    }
+  }
+
+  /** This process was not running for so long, and nobody waited in that time. */
+  postpone(missedMs: number): void {
+    for (const [taskId, deadlineMs] of this.#deadlines) this.#deadlines.set(taskId, deadlineMs + missedMs)
+  }
+
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()

@@ -6,6 +6,7 @@ import {
   type Agent,
   agentStateOf,
   currentTask,
+  type Home,
   isActive,
   liveAttempt,
   type Task,
@@ -121,7 +122,7 @@ function liveness(world: HubWorld, agent: Agent): { state: LivenessState; sinceM
     const contact = world.nodes.contactOf(attempt.peerId)
     const sinceMs = wallOf(world, contact)
     if (contact.state !== 'online') {
-      return { state: 'unverifiable', sinceMs, evidence: `${attempt.machine} does not answer` }
+      return { state: 'unverifiable', sinceMs, evidence: silence(world, attempt) }
     }
     if (attempt.phase === 'offered') {
       return {
@@ -137,6 +138,13 @@ function liveness(world: HubWorld, agent: Agent): { state: LivenessState; sinceM
     }
   }
   return endedLiveness(agent, task)
+}
+
+function silence(world: HubWorld, { machine, peerId }: Home): string {
+  const heardAtMs = world.nodes.lastSeenAtMs(peerId)
+  return heardAtMs === undefined
+    ? `${machine} does not answer`
+    : `${machine} does not answer; it was last heard at ${timeOf(heardAtMs)}`
 }
 
 function endedLiveness(agent: Agent, task: Task): { state: LivenessState; sinceMs: number; evidence: string } {

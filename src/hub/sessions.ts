@@ -124,6 +124,15 @@ export class Sessions {
     timer.cancel()
   }
 
+  /** Asks nodes for a sign of life, and gives up a link soon that does not answer. */
+  prove(peerIds: readonly string[]): void {
+    for (const peerId of peerIds) {
+      const session = this.#sessions.get(peerId)
+      session?.setBusy(true)
+      session?.probe().catch(() => undefined)
+    }
+  }
+
   close(): void {
     this.#closing.abort()
     for (const wake of this.#wakes.values()) wake()

@@ -85,6 +85,7 @@ function newAgent(world: HubWorld, args: SpawnInput, boundTo: string | undefined
     },
     ...(boundTo === undefined ? {} : { boundTo }),
     lostAfterMs: args.lost_after_ms ?? limits.lostAfterMs,
+    ...(args.lost_after_ms === undefined ? {} : { isLostAfterGiven: true }),
     settings: settingsOf(args),
     startedAtMs: atMs,
     tasks: [task],

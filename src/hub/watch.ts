@@ -1,40 +1,49 @@
 import { isSilentFor } from '../core/lease.ts'
+import type { Agent } from '../core/task-record.ts'
+import { missedMs, type Readings } from '../core/wakefulness.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
-import type { Peers } from '../ports/peers.ts'
+import type { Liveness } from '../ports/liveness.ts'
 import type { Engine } from '../runtime/engine.ts'
 import type { Agents } from './agents.ts'
+import type { LinkProof } from './link-proof.ts'
 import type { Nodes } from './nodes.ts'
 
 export interface WatchParts {
   readonly engine: Engine
   readonly clock: Clock
-  readonly peers: Peers
+  readonly liveness: Liveness
+  readonly proof: LinkProof
   readonly agents: Agents
   readonly nodes: Nodes
   readonly owedSinceMs: (peerId: string) => number | undefined
   /** A node's state changed. */
   readonly changed: () => void
+  /** This process was not running for so long: every link has to prove itself, and every wait begins again. */
+  readonly woke: (missedMs: number) => void
 }
 
 const tickMs = 1_000
 
-/** The one-second tick, there only while some contact is in doubt or work depends on it: decides what silence means. */
+/**
+ * The one-second tick: notices that this process was not running (rule 29), and decides what silence means (rule 8). Beside
+ * heartbeats it is the only timer of a hub that has nothing to do.
+ */
 export class Watch {
   readonly #parts: WatchParts
   #timer: Timer | undefined
+  #readings: Readings | undefined
   #isClosed = false
 
   constructor(parts: WatchParts) {
     this.#parts = parts
   }
 
-  /** Ticks from now on if there is anything to watch. */
-  kick(): void {
-    if (this.#timer !== undefined || this.#isClosed || this.#parts.nodes.watched().length === 0) return
+  start(): void {
+    if (this.#isClosed) return
+    this.#readings = this.#parts.liveness.clocks()
     this.#timer = this.#parts.clock.after(tickMs, () => {
-      this.#timer = undefined
       this.#tick()
-      this.kick()
+      this.start()
     })
   }
 
@@ -44,12 +53,20 @@ export class Watch {
   }
 
   #tick(): void {
-    const { nodes, clock, owedSinceMs, changed } = this.#parts
+    const { nodes, clock, owedSinceMs, changed, proof, liveness, woke } = this.#parts
     const atMs = clock.nowMs()
+    const missed = this.#readings === undefined ? undefined : missedMs(this.#readings, liveness.clocks(), tickMs)
+    if (missed !== undefined) {
+      nodes.wasNotRunning(atMs)
+      woke(missed)
+      changed()
+      return
+    }
     let isChanged = false
     for (const peerId of nodes.watched()) {
       const owed = owedSinceMs(peerId)
-      const isLinkProven = this.#isLinkProven(peerId)
+      proof.seek(peerId)
+      const isLinkProven = proof.isProven(peerId)
       const event = {
         type: 'checked',
         atMs,
@@ -66,26 +83,15 @@ export class Watch {
   #declareLost(peerId: string): void {
     const { agents, nodes, engine } = this.#parts
     const contact = nodes.contactOf(peerId)
-    const lost = agents.aliveOn(peerId).filter(({ agent }) => isSilentFor(contact, agent.lostAfterMs))
+    const bound = (agent: Agent): number => nodes.lostAfterMs(peerId, agent)
+    const lost = agents.aliveOn(peerId).filter(({ agent }) => isSilentFor(contact, bound(agent)))
     if (lost.length === 0) return
     void engine.transact((tx) => {
       for (const { agent, attempt } of lost) {
-        const message = `Nothing was heard of ${attempt.machine} for ${agent.lostAfterMs} ms.`
+        const message = `Nothing was heard of ${attempt.machine} for ${bound(agent)} ms.`
         const event = { type: 'lost', ground: 'silent', message } as const
         agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })
       }
     })
-  }
-
-  /**
-   * Whether the hub's own link works (rule 8): another machine answers. Where the silent one is the only other member,
-   * there is nobody to ask, and a hub that is awake has to do.
-   */
-  #isLinkProven(peerId: string): boolean {
-    const { peers } = this.#parts
-    const self = peers.self.machinePeerId
-    const isOther = (machine: string): boolean => machine !== self && machine !== peerId
-    if (peers.connected().some((peer) => isOther(peer.machinePeerId))) return true
-    return !peers.members().some((member) => isOther(member.machinePeerId))
   }
 }

@@ -52,7 +52,8 @@ export class Attempts {
       this.#entries.set(state.ref.attemptId, { state, written: state })
       if (!isOpen(state)) continue
       const directory = state.place === undefined ? {} : { directory: state.place.workspace }
-      const slot: HeldSlot = { agentId: state.ref.agentId, isRunning: state.phase !== 'claimed', ...directory }
+      const { hubId } = state
+      const slot: HeldSlot = { agentId: state.ref.agentId, hubId, isRunning: state.phase !== 'claimed', ...directory }
       this.#slots = takeSlot(this.#slots, state.ref.attemptId, slot)
     }
   }
@@ -189,7 +190,11 @@ export class Attempts {
   #takeSlot(tx: Transaction, entry: Entry): void {
     const { state } = entry
     if (state === undefined) return
-    this.#slots = takeSlot(this.#slots, state.ref.attemptId, { agentId: state.ref.agentId, isRunning: false })
+    this.#slots = takeSlot(this.#slots, state.ref.attemptId, {
+      agentId: state.ref.agentId,
+      hubId: state.hubId,
+      isRunning: false,
+    })
     this.#writeAgent(tx, this.#agentOf(state))
     tx.afterDurable(() => this.#outside.capacityChanged())
   }

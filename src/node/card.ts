@@ -17,6 +17,7 @@ export function cardOf(settings: NodeSettings, probe: DriverProbe): NodeCard {
     os: settings.os,
     arch: settings.arch,
     ...(probe.type === 'present' ? { claudeVersion: probe.version } : {}),
+    ...(settings.lostAfterMs === undefined ? {} : { lostAfterMs: settings.lostAfterMs }),
     ...(unavailable === undefined ? {} : { unavailable }),
   }
 }

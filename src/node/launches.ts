@@ -1,7 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { noUsage } from '../core/model.ts'
-import { later } from '../core/node-attempt-claim.ts'
+import { later, resultReservedBytes } from '../core/node-attempt-claim.ts'
 import { drivenInputs } from '../core/node-attempt-commands.ts'
 import type { NodeAttempt, TurnPlace } from '../core/node-attempt-state.ts'
 import { directoryHolder } from '../core/slots.ts'
@@ -109,7 +109,9 @@ export class Launches {
     const { agentId, attemptId } = state.ref
     const agent = this.#attempts.agent(agentId)
     const isContinuation = state.claim?.resumeSessionId !== undefined
-    if ((await workspaces.freeBytes()) < diskFreeMinBytes) {
+    // Every turn that is open has room for its result, this one too (rule 28).
+    const reservedBytes = this.#attempts.slots.held.size * resultReservedBytes
+    if ((await workspaces.freeBytes()) < diskFreeMinBytes + reservedBytes) {
       throw new Refused(later('disk_full', 'The disk of this machine is almost full.'))
     }
     const dir = isContinuation ? agent?.dir : state.claim?.dir

@@ -1,7 +1,7 @@
 import type { HubMessage } from '../core/messages.ts'
-import type { NodeCard } from '../core/model.ts'
+import type { Capacity, NodeCard } from '../core/model.ts'
 import { hasIds, judgeClaim, never } from '../core/node-attempt-claim.ts'
-import type { ClaimMessage, Decline } from '../core/node-attempt-state.ts'
+import type { ClaimMessage, Decline, NodeAttempt } from '../core/node-attempt-state.ts'
 import { isOpen } from '../core/node-attempt-step.ts'
 import type { NodeApi } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
@@ -17,6 +17,7 @@ import { orphansOf, recover } from './recovery.ts'
 import { Retention } from './retention.ts'
 import { RevokedHubs } from './revoked-hubs.ts'
 import { Sessions } from './sessions.ts'
+import { Sharing } from './sharing.ts'
 
 /** This machine as its hubs use it. */
 export interface Node extends NodeApi {
@@ -50,6 +51,7 @@ class RunningNode implements Node {
   readonly #ports: NodePorts
   readonly #attempts: Attempts
   readonly #sessions: Sessions
+  readonly #sharing: Sharing
   readonly #launches: Launches
   readonly #receipts: Receipts
   readonly #retention: Retention
@@ -77,7 +79,7 @@ class RunningNode implements Node {
         for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
       },
       card: () => this.#card,
-      capacity: () => this.#capacity(),
+      capacity: (hubId) => this.#capacityFor(hubId),
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
     })
     this.#attempts = new Attempts(ports.settings.maxAgents, {
@@ -97,7 +99,17 @@ class RunningNode implements Node {
       sendKeptResult: (attemptId) => this.#retention.sendKeptResult(attemptId),
       proveAbsent: (hubId, { ref }) => this.#retention.proveAbsent(hubId, ref),
       remove: (attemptId) => this.#retention.remove(attemptId),
-      capacityChanged: () => this.#sessions.tellCapacity({ withCard: false }),
+      capacityChanged: () => {
+        this.#sharing.look()
+        this.#sessions.tellCapacity({ withCard: false })
+      },
+    })
+    this.#sharing = new Sharing({
+      clock: ports.clock,
+      attempts: this.#attempts,
+      maxAgentsPerHub: ports.settings.maxAgentsPerHub,
+      outboxBytes: (hubId) => this.#sessions.outboxBytes(hubId),
+      turnOver: () => this.#sessions.tellCapacity({ withCard: false }),
     })
     this.#launches = new Launches(ports, this.#attempts)
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
@@ -163,6 +175,7 @@ class RunningNode implements Node {
   async close(): Promise<void> {
     this.#isDraining = true
     this.#revokedHubs.close()
+    this.#sharing.close()
     this.#sessions.close()
     await this.#launches.close()
     await this.#receipts.close()
@@ -225,7 +238,7 @@ class RunningNode implements Node {
           message,
           fence: this.#sessions.fenceOf(hubId, ref.attemptId),
           newSessionId: this.#newSessionId(),
-          decline: this.#judge(hubId, message),
+          decline: this.#judge(hubId, message, isNew(this.#attempts.get(ref.attemptId))),
           atMs,
         })
         break
@@ -250,15 +263,23 @@ class RunningNode implements Node {
     }
   }
 
-  #judge(hubId: string, claim: ClaimMessage): Decline | undefined {
+  #judge(hubId: string, claim: ClaimMessage, isNewClaim: boolean): Decline | undefined {
     const agent = this.#attempts.agent(claim.ref.agentId)
     if (agent !== undefined && agent.hubId !== hubId) return never('declined', 'The claim named another hub’s agent.')
-    return judgeClaim(claim, {
+    const decline = judgeClaim(claim, {
+      ...this.#sharing.policyFor(hubId),
       card: this.#card,
       slots: this.#attempts.slots,
       isDraining: this.#isDraining,
       knownSessionId: agent?.sessionId,
     })
+    if (isNewClaim) this.#sharing.answered(hubId, decline)
+    return decline
+  }
+
+  #capacityFor(hubId: string): Capacity {
+    const capacity = this.#capacity()
+    return { ...capacity, free: Math.min(capacity.free, this.#sharing.freeFor(hubId)) }
   }
 
   #capacity() {
@@ -272,4 +293,9 @@ class RunningNode implements Node {
     bytes[8] = ((bytes[8] ?? 0) & 0x3f) | 0x80
     return hex(bytes).replace(/^(.{8})(.{4})(.{4})(.{4})(.{12})$/, '$1-$2-$3-$4-$5')
   }
+}
+
+/** Whether a claim of the attempt is judged anew; any other is a repeat, and gets the first answer. */
+function isNew(state: NodeAttempt | undefined): boolean {
+  return state === undefined || state.phase === 'declined'
 }

@@ -42,6 +42,10 @@ export interface NodeSettings {
   readonly maxAgents: number
   /** `listed`: all that the program will do for this user, by an explicit list (root without a sandbox). */
   readonly allowAllTools: NodeCard['allows']['allTools']
+  /** How long this node may be silent before its agents count as lost, where a spawn does not say. */
+  readonly lostAfterMs?: number
+  /** Slots that one hub may hold at once; absent: all of them. */
+  readonly maxAgentsPerHub?: number
   /** `none`: no agent can run here, and the card says so. */
   readonly credential: NodeCard['credential']
   readonly version: string

@@ -18,7 +18,8 @@ export interface SessionsInside {
   /** A session's lane begins anew, since a store was put back: says all that is here of the hub (rule 6). */
   restarted(hubId: string, restart: LaneRestart, send: (message: NodeMessage) => void): void
   card(): NodeCard
-  capacity(): Capacity
+  /** Slots as one hub may use them now. */
+  capacity(hubId: string): Capacity
   isBusy(hubId: string): boolean
 }
 
@@ -97,8 +98,13 @@ export class Sessions {
     const card = options.withCard ? { card: this.#inside.card() } : {}
     for (const [hubId, { session }] of this.#hubs) {
       session.setBusy(this.#inside.isBusy(hubId))
-      session.control({ type: 'capacity', capacity: this.#inside.capacity(), ...card })
+      session.control({ type: 'capacity', capacity: this.#inside.capacity(hubId), ...card })
     }
+  }
+
+  /** What the hub has not acknowledged. */
+  outboxBytes(hubId: string): number {
+    return this.#hubs.get(hubId)?.session.outbox().bytes ?? 0
   }
 
   status(): readonly Record<string, unknown>[] {
@@ -157,11 +163,11 @@ export class Sessions {
       bootId,
       inventory: inventory(open.hubId),
       card: card(),
-      capacity: capacity(),
+      capacity: capacity(open.hubId),
     })
     this.#ports.note?.({ event: 'hub_attached', fields: { hub_id: open.hubId, machine: peer.name } })
     // What changed while the answer was on its way.
-    hub.session.control({ type: 'capacity', capacity: this.#inside.capacity(), card: this.#inside.card() })
+    hub.session.control({ type: 'capacity', capacity: capacity(open.hubId), card: card() })
   }
 
   async #hub(hubId: string, machinePeerId: string): Promise<Hub> {

@@ -76,8 +76,10 @@ export function fromCapacity(capacity: WireCapacity | undefined): Capacity {
 const credentials = ['none', 'api_key', 'oauth_token', 'auth_token', 'env'] as const
 
 export function toCard(card: NodeCard): MessageInitShape<typeof NodeCardSchema> {
+  const { lostAfterMs, ...rest } = card
   return {
-    ...card,
+    ...rest,
+    ...defined({ lostAfterMs: optionalWide(lostAfterMs) }),
     labels: toPairs(card.labels),
     capabilities: [...card.capabilities],
     offers: card.offers.map(({ name, mode }) => ({ name, mode })),
@@ -106,6 +108,7 @@ export function fromCard(wire: WireNodeCard | undefined): NodeCard {
     arch: card.arch,
     ...defined({
       claudeVersion: card.claudeVersion,
+      lostAfterMs: optionalNumber(card.lostAfterMs),
       unavailable: card.unavailable && {
         reason: oneOf(reasons, card.unavailable.reason, 'reason'),
         message: card.unavailable.message,

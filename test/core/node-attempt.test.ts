@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { NodeMessage } from '../../src/core/messages.ts'
 import type { AttemptResult } from '../../src/core/model.ts'
 import { step } from '../../src/core/node-attempt.ts'
-import { hasIds, judgeClaim } from '../../src/core/node-attempt-claim.ts'
+import { type ClaimPolicy, hasIds, judgeClaim } from '../../src/core/node-attempt-claim.ts'
 import { drivenInputs } from '../../src/core/node-attempt-commands.ts'
 import type {
   ClaimMessage,
@@ -235,14 +235,25 @@ describe('whether a claim is taken in', () => {
     os: 'linux',
     arch: 'x64',
   }
-  const policy = { card, slots: emptySlots(1), isDraining: false, knownSessionId: undefined }
-  const full = takeSlot(emptySlots(1), 'x', { agentId: 'agt_x', isRunning: true })
-  const busy = takeSlot(emptySlots(2), 'x', { agentId: ref().agentId, isRunning: true })
+  const policy: ClaimPolicy = {
+    card,
+    slots: emptySlots(1),
+    isDraining: false,
+    knownSessionId: undefined,
+    hubId: 'hub_1',
+    maxAgentsPerHub: undefined,
+    freeForHub: 1,
+    outboxBytes: 0,
+  }
+  const full = takeSlot(emptySlots(1), 'x', { agentId: 'agt_x', hubId: 'hub_1', isRunning: true })
+  const half = takeSlot(emptySlots(2), 'x', { agentId: 'agt_x', hubId: 'hub_1', isRunning: true })
+  const busy = takeSlot(emptySlots(2), 'x', { agentId: ref().agentId, hubId: 'hub_1', isRunning: true })
   const withBrief = (brief: string): ClaimMessage => ({ ...claimMessage, request: { brief } })
 
   test('is yes where nothing stands against it', () => {
     expect(judgeClaim(claimMessage, policy)).toBeUndefined()
     expect(judgeClaim(withBrief('x'.repeat(1024 * 1024)), policy)).toBeUndefined()
+    expect(judgeClaim(claimMessage, { ...policy, slots: half, maxAgentsPerHub: 1, hubId: 'hub_2' })).toBeUndefined()
     expect(judgeClaim({ ...claimMessage, resumeSessionId: 's' }, { ...policy, knownSessionId: 's' })).toBeUndefined()
   })
 
@@ -264,6 +275,9 @@ describe('whether a claim is taken in', () => {
     ['a node about to stop', claimMessage, { ...policy, isDraining: true }, 'declined', false],
     ['an agent at work', claimMessage, { ...policy, slots: busy }, 'dir_busy', false],
     ['no free slot', claimMessage, { ...policy, slots: full }, 'declined', false],
+    ['the slots of one hub taken', claimMessage, { ...policy, slots: half, maxAgentsPerHub: 1 }, 'declined', false],
+    ['another hub in turn', claimMessage, { ...policy, freeForHub: 0 }, 'declined', false],
+    ['no room for the result', claimMessage, { ...policy, outboxBytes: 1024 ** 3 - 1 }, 'outbox_full', false],
   ])('is no with %s', (_, claim, asked, reason, isPermanent) => {
     expect(judgeClaim(claim, asked)).toMatchObject({ reason, isPermanent })
   })

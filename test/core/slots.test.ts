@@ -14,15 +14,15 @@ import {
 function holding(directories: Readonly<Record<string, string>>): Slots {
   return Object.entries(directories).reduce(
     (slots, [attemptId, directory]) =>
-      takeSlot(slots, attemptId, { agentId: `agt_${attemptId}`, isRunning: true, directory }),
+      takeSlot(slots, attemptId, { agentId: `agt_${attemptId}`, hubId: 'hub_1', isRunning: true, directory }),
     emptySlots(4),
   )
 }
 
 describe('slots', () => {
   test('are free until as many turns hold one as the owner allowed', () => {
-    const one = takeSlot(emptySlots(2), 'a', { agentId: 'x', isRunning: false })
-    const two = takeSlot(one, 'b', { agentId: 'y', isRunning: true })
+    const one = takeSlot(emptySlots(2), 'a', { agentId: 'x', hubId: 'hub_1', isRunning: false })
+    const two = takeSlot(one, 'b', { agentId: 'y', hubId: 'hub_1', isRunning: true })
 
     expect(capacityOf(emptySlots(2))).toEqual({ free: 2, running: 0, queued: 0 })
     expect(capacityOf(one)).toEqual({ free: 1, running: 0, queued: 1 })
@@ -31,13 +31,13 @@ describe('slots', () => {
   })
 
   test('never count below zero where more turns run than are allowed now', () => {
-    const taken = takeSlot(emptySlots(0), 'a', { agentId: 'x', isRunning: true })
+    const taken = takeSlot(emptySlots(0), 'a', { agentId: 'x', hubId: 'hub_1', isRunning: true })
 
     expect(capacityOf(taken)).toEqual({ free: 0, running: 1, queued: 0 })
   })
 
   test('know which agents work', () => {
-    const taken = takeSlot(emptySlots(2), 'a', { agentId: 'x', isRunning: true })
+    const taken = takeSlot(emptySlots(2), 'a', { agentId: 'x', hubId: 'hub_1', isRunning: true })
 
     expect([isAgentBusy(taken, 'x'), isAgentBusy(taken, 'y')]).toEqual([true, false])
   })
@@ -67,7 +67,7 @@ describe('slots', () => {
       fc.property(fc.integer({ min: 0, max: 5 }), fc.array(change), (maxAgents, changes) => {
         let slots = emptySlots(maxAgents)
         for (const { id, takes, runs } of changes) {
-          slots = takes ? takeSlot(slots, id, { agentId: id, isRunning: runs }) : releaseSlot(slots, id)
+          slots = takes ? takeSlot(slots, id, { agentId: id, hubId: 'hub_1', isRunning: runs }) : releaseSlot(slots, id)
           const { free, running, queued } = capacityOf(slots)
           expect(running + queued).toBe(slots.held.size)
           expect(free).toBe(Math.max(0, maxAgents - slots.held.size))

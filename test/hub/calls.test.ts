@@ -180,9 +180,12 @@ describe('the life of a hub', () => {
     await ended
   })
 
-  test('has no timer while nothing runs and nothing is in doubt', async () => {
+  test('has no timer but the tick while nothing runs and no link is up', async () => {
     const twin = await TwinHub.withNodes()
+    const atStart = twin.clock.pending
+    await twin.clock.advance(60_000)
 
-    expect(twin.clock.pending).toBe(0)
+    expect(atStart).toBe(1)
+    expect(twin.clock.pending).toBe(1)
   })
 })

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { type Hub, openHub } from '../../src/hub/hub.ts'
 import { type Node, openNode } from '../../src/node/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import { systemLiveness } from '../../src/platform/liveness.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import type { ToolName } from '../../src/ports/hub-api.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers } from '../../src/ports/peers.ts'
@@ -79,6 +80,7 @@ export class Pair {
       store,
       peers: this.#peers(hubFacts),
       clock: this.#clock,
+      liveness: systemLiveness(),
       random: systemRandom(),
       facts: { hubId: 'hub_1', project: 'a folder', pid: 7, host: 'laptop', sha256 },
     })

@@ -65,6 +65,7 @@ const card: fc.Arbitrary<NodeCard> = record(
     credential: fc.constantFrom('none', 'api_key', 'oauth_token', 'auth_token', 'env'),
     version: id,
     claudeVersion: id,
+    lostAfterMs: count,
     os: id,
     arch: id,
     unavailable: all({ reason, message: prose }),

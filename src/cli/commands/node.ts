@@ -3,7 +3,7 @@ import { limits } from '../../core/limits.ts'
 import type { NodeApi } from '../../ports/hub-api.ts'
 import { leaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
-import { collect, collectText, keyValue, machineName, wholeNumber } from '../values.ts'
+import { collect, collectText, keyValue, machineName, span, wholeNumber } from '../values.ts'
 import { knockingText } from './mesh.ts'
 
 type Document = Readonly<Record<string, unknown>>
@@ -23,6 +23,8 @@ export interface NodeJoinOptions {
   readonly mesh?: string
   readonly name?: string
   readonly maxAgents?: number
+  readonly maxAgentsPerHub?: number
+  readonly lostAfter?: number
   readonly label?: readonly (readonly [string, string])[]
   readonly describe?: string
   readonly capability?: readonly string[]
@@ -49,6 +51,12 @@ export function nodeJoin(world: NodeWorld): Command {
     )
     .option('--name <name>', 'the name to ask for; default: the host name', machineName)
     .option('--max-agents <n>', 'agents that may run at once (1)', wholeNumber({ min: 1, max: limits.maxAgentsMax }))
+    .option(
+      '--max-agents-per-hub <n>',
+      'agents of one hub that may run at once (all)',
+      wholeNumber({ min: 1, max: limits.maxAgentsMax }),
+    )
+    .option('--lost-after <span>', 'silence after which agents here count as lost (150s)', span)
     .option('--label <name=value>', 'a label hubs can ask for; may be repeated', collect(keyValue))
     .option('--describe <text>', 'what this machine is, for whoever chooses')
     .option('--capability <name>', 'a capability hubs can require; may be repeated', collectText)

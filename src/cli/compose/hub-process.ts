@@ -4,6 +4,7 @@ import { limits } from '../../core/limits.ts'
 import { openHub } from '../../hub/hub.ts'
 import { sha256 } from '../../identity/hash.ts'
 import { systemClock } from '../../platform/clock.ts'
+import { systemLiveness } from '../../platform/liveness.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { HubStatusDocument } from '../../ports/hub-api.ts'
 import { Engine } from '../../runtime/engine.ts'
@@ -56,6 +57,7 @@ export async function serveHub(
       store,
       peers: meshProcess.mesh,
       clock,
+      liveness: systemLiveness(),
       random: systemRandom(),
       facts: {
         hubId: project.hubId,

@@ -92,6 +92,8 @@ export async function serveNode(
         capabilities: options.capability ?? [],
         offers: settings.offers.map(({ name, mode }) => ({ name, mode })),
         maxAgents: settings.maxAgents,
+        ...(options.maxAgentsPerHub === undefined ? {} : { maxAgentsPerHub: options.maxAgentsPerHub }),
+        ...(options.lostAfter === undefined ? {} : { lostAfterMs: options.lostAfter }),
         allowAllTools: allToolsOf(context, options),
         credential: settings.credential,
         version: context.version,

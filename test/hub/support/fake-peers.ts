@@ -117,8 +117,9 @@ export class FakePeers implements Peers {
     this.wanted.add(machinePeerId)
   }
 
-  async probe(): Promise<number> {
-    return 1
+  async probe(peerId: string): Promise<number> {
+    if (this.#nodes.has(peerId) && !this.#silent.has(peerId)) return 1
+    throw new NfltrError('timed_out', `${peerId} did not answer.`)
   }
 }
 

@@ -6,6 +6,7 @@ import { Engine } from '../../../src/runtime/engine.ts'
 import { MemoryDisk } from '../../../src/store/memory-disk.ts'
 import { type MemoryStore, openMemoryStore } from '../../../src/store/memory-store.ts'
 import { ManualClock, settle } from '../../contracts/manual-clock.ts'
+import { ManualLiveness } from '../../contracts/manual-liveness.ts'
 import { FakePeers } from './fake-peers.ts'
 import { ScriptedNode } from './scripted-node.ts'
 
@@ -46,6 +47,7 @@ class TwinClock extends ManualClock {
 /** One machine's hub over a disk that survives it, and the nodes of its mesh. */
 export class TwinHub {
   readonly clock = new TwinClock()
+  readonly liveness = new ManualLiveness(this.clock)
   readonly nodes: ScriptedNode[] = []
   /** Members that a hub knows at its start and does not reach. */
   readonly absent: ScriptedNode[] = []
@@ -106,6 +108,7 @@ export class TwinHub {
       store,
       peers,
       clock: this.clock,
+      liveness: this.liveness,
       random: this.#random(),
       facts,
     })
