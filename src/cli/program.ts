@@ -22,6 +22,7 @@ import {
   meshJoin,
   meshMembers,
   meshPending,
+  meshRenew,
   meshRevoke,
   meshServe,
   meshShow,
@@ -53,6 +54,7 @@ export function buildProgram(world: World): Command {
       meshApprove(mesh),
       meshDeny(mesh),
       meshRevoke(mesh),
+      meshRenew(mesh),
       meshServe(mesh),
     ]),
   )

@@ -1,3 +1,5 @@
+import { limits } from './limits.ts'
+
 /**
  * Who belongs to the mesh and what each member may be. Pure: signatures are checked by `identity`, which hands over
  * only what a valid signature covers.
@@ -102,6 +104,19 @@ function certificateFits(claimant: Claimant, certificate: ProcessCertificate): b
 /** Whether a term covers an instant, with the tolerance for clocks that differ. */
 export function isWithin(term: { readonly issuedAtMs: number; readonly expiresAtMs: number }, wallMs: number): boolean {
   return wallMs >= term.issuedAtMs - clockToleranceMs && wallMs <= term.expiresAtMs + clockToleranceMs
+}
+
+/** Whether the last third of a term has begun: from then on it is renewed (rule 16). */
+export function isDueForRenewal(
+  term: { readonly issuedAtMs: number; readonly expiresAtMs: number },
+  wallMs: number,
+): boolean {
+  return wallMs >= term.issuedAtMs + ((term.expiresAtMs - term.issuedAtMs) * 2) / 3
+}
+
+/** Whether a membership, over or not, may still be renewed. Revocations are remembered for as long. */
+export function mayRenew(term: { readonly expiresAtMs: number }, wallMs: number): boolean {
+  return wallMs <= term.expiresAtMs + limits.renewAfterExpiryMs
 }
 
 /** Whether a machine that is known may not be this any more: it was revoked, or its newest membership says otherwise. */

@@ -92,16 +92,15 @@ export async function knockAt(knock: Knock, options: JoinHostOptions): Promise<J
   return { own, connection }
 }
 
+export type MeshAtAddress = Pick<JoinWish, 'os' | 'arch' | 'signal'> & { readonly address: string }
+
 /**
  * Asks who issues at an address, and says nothing of this machine but its key.
  *
  * @returns the mesh whose issuer proved itself there
  * @throws {NfltrError} `unreachable`, or why the issuer is not what it says
  */
-export async function meshAt(
-  at: Pick<JoinWish, 'os' | 'arch' | 'signal'> & { readonly address: string },
-  options: JoinHostOptions,
-): Promise<string> {
+export async function meshAt(at: MeshAtAddress, options: JoinHostOptions): Promise<string> {
   const connection = await dial(options.host, [parsePeerAddress(at.address)], { signal: at.signal })
   const { meshId } = await converse(connection, options, (frames) =>
     meetIssuer(frames, factsOf(connection, at, options)),

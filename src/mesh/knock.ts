@@ -1,8 +1,9 @@
 import { NfltrError } from '../core/errors.ts'
-import { isMachineName, type Membership, type Role, roles } from '../core/membership.ts'
-import { admitKnocker } from '../identity/admission.ts'
+import { isDueForRenewal, isMachineName, type Membership, mayRenew, type Role, roles } from '../core/membership.ts'
+import { admitKnocker, type Issued } from '../identity/admission.ts'
 import { openAddressRecord, openMembership } from '../identity/envelopes.ts'
 import { fingerprintOf } from '../identity/keys.ts'
+import { renewMembership } from '../identity/renewing.ts'
 import type { KnockRecord } from '../ports/home.ts'
 import { encodeHandshake, type JoinChallenge, type Joined, type JoinProof } from '../wire/handshake-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
@@ -29,6 +30,8 @@ export async function answerKnock(frames: FrameStream, side: IssuerSide): Promis
     throw new NfltrError('bad_signature', 'The address record is of another process.')
   }
   const nowMs = side.wallMs()
+  const member = await memberAgain(side)
+  if (member !== undefined) return await letIn(frames, side, { ...member, addressRecord: said.addressRecord })
   const answer = await book.findAnswer(side.joinerPeerId, nowMs)
   if (answer === undefined) {
     await book.addKnock(knockOf(said, { peerId: side.joinerPeerId, address: record.addresses[0], nowMs }))
@@ -38,8 +41,33 @@ export async function answerKnock(frames: FrameStream, side: IssuerSide): Promis
   }
   side.onProven()
   const serialAbove = side.roster.highestSerial()
-  const { envelope, membership } = await admitKnocker(book, signer, { answer, nowMs, serialAbove })
-  await side.roster.take({ membership: envelope, addressRecords: [said.addressRecord] }, { seenAtMs: nowMs })
+  const issued = await admitKnocker(book, signer, { answer, nowMs, serialAbove })
+  return await letIn(frames, side, { ...issued, addressRecord: said.addressRecord })
+}
+
+/** A machine that is a member, was perhaps away for too long, and was not revoked: it gets its newest membership, renewed. */
+async function memberAgain(side: IssuerSide): Promise<Issued | undefined> {
+  const known = side.roster.entryOf(side.joinerPeerId)?.membership
+  const nowMs = side.wallMs()
+  if (known === undefined || !mayRenew(known.body, nowMs)) return undefined
+  if (side.trust.objectionTo(known.body) !== undefined) return undefined
+  side.onProven()
+  if (!isDueForRenewal(known.body, nowMs)) return { envelope: known.envelope, membership: known.body }
+  const { book, signer } = side.role
+  return await renewMembership(book, signer, {
+    membership: known.body,
+    nowMs,
+    serialAbove: side.roster.highestSerial(),
+  })
+}
+
+async function letIn(
+  frames: FrameStream,
+  side: IssuerSide,
+  issued: Issued & { readonly addressRecord: Uint8Array },
+): Promise<Membership> {
+  const { envelope, membership, addressRecord } = issued
+  await side.roster.take({ membership: envelope, addressRecords: [addressRecord] }, { seenAtMs: side.wallMs() })
   await frames.send(encodeHandshake(joinedOf(side, envelope)))
   return membership
 }

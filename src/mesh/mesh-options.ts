@@ -21,6 +21,8 @@ export interface MeshOptions {
   readonly listen?: readonly string[]
   /** Addresses of peers to stay connected with, from `--peer`; with or without `/p2p/…`. */
   readonly peers?: readonly string[]
+  /** Makes this process's certificate anew before it runs out; not for a node, which has none. */
+  readonly certify?: (nowMs: number) => Promise<Uint8Array>
   /** Set for the process that holds the issuer's lock: it answers joiners. */
   readonly issuer?: IssuerRole
   /** On a node: the highest epoch seen of a hub, told to that hub in hello (rule 7). */

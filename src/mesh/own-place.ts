@@ -1,12 +1,13 @@
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { NfltrError } from '../core/errors.ts'
-import { signAddressRecord } from '../identity/envelopes.ts'
+import { isDueForRenewal, type Membership, type ProcessCertificate } from '../core/membership.ts'
+import { openProcessCertificate, signAddressRecord } from '../identity/envelopes.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { MeshFiles } from '../ports/home.ts'
 import type { PeerFacts } from '../ports/peers.ts'
 import { hostOf, parsePeerAddress, withoutPeerId } from './addresses.ts'
-import { Roster } from './roster.ts'
+import { Roster, type Signed } from './roster.ts'
 import { type OwnStanding, openersFor, openStanding, type ProcessFacts, type Standing } from './standing.ts'
 import { Trust } from './trust.ts'
 
@@ -33,6 +34,7 @@ export class OwnPlace {
   #standing: OwnStanding | undefined
   #roster: Roster | undefined
   #trust: Trust | undefined
+  #certificate: ProcessCertificate | undefined
   #seenMs = 0
   #seenWrite: Promise<void> = Promise.resolve()
 
@@ -98,7 +100,43 @@ export class OwnPlace {
     this.#roster = await Roster.load(files, openersFor(meshId, trust))
     this.#roster.watch(() => this.#onNews())
     this.#standing = own
+    await this.#noteCertificate()
     this.#onNews()
+  }
+
+  /**
+   * Takes a newer membership of this machine, whoever brought it, and keeps it.
+   *
+   * @returns whether it was newer
+   */
+  async adopt(membership: Signed<Membership>): Promise<boolean> {
+    const own = this.#standing
+    if (own === undefined || membership.body.machinePeerId !== own.body.machinePeerId) return false
+    if (membership.body.serial <= own.body.serial || this.#trust?.objectionTo(membership.body) !== undefined)
+      return false
+    const { body, envelope } = membership
+    this.#standing = { ...own, membership: envelope, body }
+    const kept = await this.#options.files.loadMembership()
+    if (kept !== undefined) await this.#options.files.saveMembership({ ...kept, membership: envelope })
+    await this.#roster?.take({ membership: envelope, addressRecords: [] })
+    return true
+  }
+
+  /** Whether this process's certificate is in the last third of its term. */
+  isCertificateDue(): boolean {
+    return this.#certificate !== undefined && isDueForRenewal(this.#certificate, this.wallMs())
+  }
+
+  async setCertificate(envelope: Uint8Array): Promise<void> {
+    if (this.#standing === undefined) return
+    this.#standing = { ...this.#standing, certificate: envelope }
+    await this.#noteCertificate()
+  }
+
+  async #noteCertificate(): Promise<void> {
+    const { certificate, body } = this.#standing ?? {}
+    if (certificate === undefined || body === undefined) return
+    this.#certificate = await openProcessCertificate(certificate, { machinePeerId: body.machinePeerId })
   }
 
   /** Puts this process into the roster, with where it listens; a command that is about to end leaves no addresses. */
@@ -145,6 +183,9 @@ export class OwnPlace {
     const roster = this.#roster
     if (roster === undefined) return
     this.#raiseSeen(roster.newestIssueMs())
+    const own = roster.entryOf(this.facts.machinePeerId)?.membership
+    // A disk that refuses shows itself elsewhere; the roster has it still at the next change.
+    if (own !== undefined) this.adopt(own).catch(() => {})
     for (const entry of roster.entries()) {
       // Strangers on this very machine are strangers.
       if (entry.membership.body.machinePeerId === this.facts.machinePeerId) continue

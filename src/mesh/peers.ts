@@ -1,25 +1,16 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
-import type { Membership } from '../core/membership.ts'
+import type { Membership, Role } from '../core/membership.ts'
 import type { Issuers } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
 import { peerIdOf } from '../identity/keys.ts'
-import { certifyProcess } from '../identity/mesh-setup.ts'
-import type { OwnMembership } from '../ports/home.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
 import { parsePeerAddress } from './addresses.ts'
+import { Entering } from './entering.ts'
 import { Greeter } from './greeter.ts'
 import { startHost } from './host.ts'
 import type { IssuerRole } from './join.ts'
-import {
-  type JoinedMesh,
-  type JoinHostOptions,
-  type JoinWish,
-  joinMesh,
-  type Knock,
-  knockAt,
-  meshAt,
-} from './join-host.ts'
+import type { JoinWish, Knock, MeshAtAddress } from './join-host.ts'
 import { LinkKeeper } from './link-keeper.ts'
 import { LinkReview } from './link-review.ts'
 import { MemberLinks } from './member-links.ts'
@@ -28,11 +19,12 @@ import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { Refusals } from './refusals.ts'
+import { Renewal, renewMember } from './renewal.ts'
 import { revoke } from './revoking.ts'
 import { factsOfMember, type RosterEntry } from './roster.ts'
-import { RosterSpread } from './roster-spread.ts'
+import { type Applied, RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
-import type { ProcessFacts, Standing } from './standing.ts'
+import type { ProcessFacts } from './standing.ts'
 import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
 import type { Trust, TrustAlarm } from './trust.ts'
 
@@ -40,6 +32,7 @@ export type { IssuerRole } from './join.ts'
 export type { JoinWish } from './join-host.ts'
 export type { MeshOptions } from './mesh-options.ts'
 export type { RosterEntry } from './roster.ts'
+export type { Applied } from './roster-spread.ts'
 export type { Standing } from './standing.ts'
 export type { TrustAlarm } from './trust.ts'
 
@@ -67,7 +60,11 @@ export class MeshHost implements Peers {
   readonly #greeter: Greeter
   readonly #keeper: LinkKeeper
   readonly #spread: RosterSpread
+  readonly #entering: Entering
   readonly #review: LinkReview
+  readonly #renewal: Renewal
+  /** Issuers that are being asked for a membership: no hello is said to them. */
+  readonly #asked = new Set<string>()
   readonly #memberWatchers = new Set<() => void>()
   readonly #acceptSession = Promise.withResolvers<(link: Link) => void>()
   #host: Libp2p | undefined
@@ -109,6 +106,27 @@ export class MeshHost implements Peers {
     this.#keeper = new LinkKeeper({ clock, random })
     this.#spread = new RosterSpread({ clock, links, refusals, place: this.#place })
     this.#review = new LinkReview({ clock, links, refusals, place: this.#place, quarantine: this.#quarantine })
+    this.#entering = new Entering({
+      mesh: options,
+      process: this.#process,
+      place: this.#place,
+      greeter: this.#greeter,
+      host: () => this.#libp2p(),
+      settle: () => this.#settle(),
+    })
+    this.#renewal = new Renewal({
+      ...options,
+      place: this.#place,
+      links,
+      refusals,
+      issuer: options.issuer,
+      certify: options.certify,
+      ask: options.kind === 'node' ? () => ({ host: this.#libp2p(), options: this.#entering.options() }) : undefined,
+      onAsking: (issuerPeerId) => {
+        this.#asked.add(issuerPeerId)
+        return () => this.#asked.delete(issuerPeerId)
+      },
+    })
     links.watch({ up: (peer) => this.#onUp(peer), down: (peer) => this.#onDown(peer) })
   }
 
@@ -213,8 +231,8 @@ export class MeshHost implements Peers {
    *
    * @throws {NfltrError} `already_exists` when it is a member; otherwise as the issuer refuses, or `unreachable`
    */
-  async join(invite: Invite, wish: JoinWish): Promise<Membership> {
-    return this.#enter(await joinMesh(invite, wish, this.#joinOptions()))
+  join(invite: Invite, wish: JoinWish): Promise<Membership> {
+    return this.#entering.join(invite, wish)
   }
 
   /**
@@ -222,43 +240,13 @@ export class MeshHost implements Peers {
    *
    * @throws {NfltrError} `knock_pending` while no owner has answered: ask again; `knock_denied`; `wrong_mesh`; `unreachable`
    */
-  async knock(knock: Knock): Promise<Membership> {
-    return this.#enter(await knockAt(knock, this.#joinOptions()))
+  knock(knock: Knock): Promise<Membership> {
+    return this.#entering.knock(knock)
   }
 
   /** The mesh whose issuer proves itself at an address. @throws {NfltrError} `unreachable`, or why it is none */
-  meshAt(at: Parameters<typeof meshAt>[0]): Promise<string> {
-    return meshAt(at, this.#joinOptions())
-  }
-
-  #joinOptions(): JoinHostOptions {
-    const { standing } = this.#place
-    if (standing !== undefined) {
-      throw new NfltrError('already_exists', `This machine is already a member of a mesh, as ${standing.body.name}.`)
-    }
-    const host = this.#libp2p()
-    return {
-      ...this.#options,
-      host,
-      ownPeerId: this.#process.peerId,
-      signAddresses: (meshId) => this.#place.signAddresses(meshId, host.getMultiaddrs()),
-    }
-  }
-
-  async #enter({ own, connection }: JoinedMesh): Promise<Membership> {
-    const { body, ...kept } = own
-    await this.#options.files.saveMembership(kept)
-    await this.#place.take(await this.#standingAfterJoin(kept))
-    if (own.issuerMembership !== undefined) {
-      await this.#place.roster?.take({ membership: own.issuerMembership, addressRecords: [] })
-    }
-    await this.#settle()
-    // The membership holds whether or not the issuer is still there to be greeted. A machine that may not be what this
-    // process is has no hello to say: it would be refused, and turned away for a minute.
-    if (this.#process.kind !== 'node' || body.roles.includes('node'))
-      await this.#greeter.greet(connection).catch(() => {})
-    else connection.abort(new Error('joined'))
-    return body
+  meshAt(at: MeshAtAddress): Promise<string> {
+    return this.#entering.meshAt(at)
   }
 
   /** Where this process listens, as others can reach it, with its PeerId. */
@@ -297,9 +285,26 @@ export class MeshHost implements Peers {
     return revoke({ ...role, trust: this.#trust(), nowMs: this.#place.wallMs() }, entries)
   }
 
-  /** The lists of what was revoked that a connected process last said it has applied, each by its issuer. */
-  appliedBy(peerId: string): ReadonlyMap<string, number> {
-    return new Map(this.#spread.versionsOf(peerId).map(({ issuerId, version }) => [issuerId, version]))
+  /**
+   * Signs a new term for a member, or other roles, and spreads it: the member takes it from the first member it meets.
+   *
+   * @throws {NfltrError} `not_found`; `revoked`, `name_taken`, `membership_expired`
+   */
+  async renew(
+    role: IssuerRole,
+    member: { readonly machinePeerId: string; readonly roles?: readonly Role[] },
+  ): Promise<Membership> {
+    const known = this.#place.roster?.entryOf(member.machinePeerId)?.membership.body
+    if (known === undefined) throw new NfltrError('not_found', 'No such member is known here.')
+    return await renewMember(this.#place, role, {
+      membership: known,
+      ...(member.roles === undefined ? {} : { roles: member.roles }),
+    })
+  }
+
+  /** What a connected process last said it has applied; undefined before its first word. */
+  appliedBy(peerId: string): Applied | undefined {
+    return this.#spread.appliedBy(peerId)
   }
 
   /** Issuers that are believed no more, because they published two lists of one version. */
@@ -317,18 +322,10 @@ export class MeshHost implements Peers {
     this.#isClosed = true
     this.#keeper.close()
     this.#review.close()
+    await this.#renewal.close()
     this.#spread.close()
     await this.#host?.stop()
     await this.#place.close()
-  }
-
-  /** A joiner runs under its machine's key; where it is not the node it certifies itself as the process it is. */
-  async #standingAfterJoin(kept: OwnMembership): Promise<Standing> {
-    const { meshId, membership, issuerCertificates: certificates } = kept
-    const { key, clock } = this.#options
-    if (this.#process.kind === 'node') return { meshId, membership, certificates }
-    const certificate = await certifyProcess({ key, meshId }, { ...this.#process, nowMs: clock.wallMs() })
-    return { meshId, membership, certificates, certificate }
   }
 
   /** Puts this process into the roster, and begins to keep its links. */
@@ -337,6 +334,7 @@ export class MeshHost implements Peers {
     await this.#place.announce(this.#libp2p().getMultiaddrs())
     for (const peer of this.#options.peers ?? []) this.wantAddress(peer)
     this.#wantHubs()
+    this.#renewal.start()
   }
 
   /** A node stays in touch with the hubs it knows also when they cannot find it. */
@@ -376,6 +374,7 @@ export class MeshHost implements Peers {
       if (isLast) this.#host?.peerStore.delete(connection.remotePeer).catch(() => {})
     })
     if (connection.direction !== 'outbound' || this.#place.standing === undefined) return
+    if (this.#asked.has(connection.remotePeer.toString())) return
     this.#greeter.greet(connection).catch(() => {})
   }
 
@@ -387,6 +386,7 @@ export class MeshHost implements Peers {
     if (link === undefined) return
     this.#place.noteMemberAt(link.connection.remoteAddr)
     if (link.connection.direction === 'outbound') this.#spread.begin(peer.peerId)
+    if (this.#options.issuer !== undefined) this.#renewal.look()
   }
 
   #onDown(peer: PeerFacts): void {

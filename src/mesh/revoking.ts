@@ -14,9 +14,12 @@ export interface Revoker {
   readonly nowMs: number
 }
 
+/** For as long as a membership that an entry voids could be valid, or be renewed. */
+const entryKeptMs = limits.membershipTermMs + limits.renewAfterExpiryMs + 2 * clockToleranceMs
+
 /**
  * Publishes this issuer's next list, with these entries added. It holds here, and is on disk, when it resolves; where it
- * goes from here is the roster's work. Entries are forgotten once no membership that they void can still be valid.
+ * goes from here is the roster's work. Entries are forgotten once no membership that they void can be valid or be renewed any more.
  *
  * @returns the list's version
  * @throws {NfltrError} `revoked` where this issuer itself may sign no more; `key_held`
@@ -29,7 +32,7 @@ export function revoke(revoker: Revoker, added: readonly Omit<Revocation, 'atMs'
     const own = trust.listOf(signer.issuerId)
     const entries = new Map<string, Revocation>()
     for (const entry of [...own.entries, ...added.map((one) => ({ ...one, atMs: nowMs }))]) {
-      if (entry.atMs < nowMs - limits.membershipTermMs - 2 * clockToleranceMs) continue
+      if (entry.atMs < nowMs - entryKeptMs) continue
       const known = entries.get(entry.peerId)
       if (known === undefined || known.serial <= entry.serial) entries.set(entry.peerId, entry)
     }

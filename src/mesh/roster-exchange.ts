@@ -1,5 +1,4 @@
 import { NfltrError } from '../core/errors.ts'
-import type { RevocationVersion } from '../wire/handshake-codec.ts'
 import {
   decodeRoster,
   encodeRoster,
@@ -22,8 +21,8 @@ export interface ExchangeOptions {
   /** The process at the other end, whose own address record counts because hello showed its certificate. */
   readonly peer: { readonly peerId: string; readonly machinePeerId: string }
   readonly onBadRecord: (error: unknown) => void
-  /** What the peer says of the lists that it has applied. */
-  readonly onVersions: (versions: readonly RevocationVersion[]) => void
+  /** What the peer says that it has. */
+  readonly onDigest: (digest: RosterDigest) => void
 }
 
 /** What one side brings into an exchange. */
@@ -42,7 +41,7 @@ export interface Directory {
 export async function exchangeRoster(frames: FrameStream, own: Directory, options: ExchangeOptions): Promise<boolean> {
   await frames.send(encodeRoster(digestOf(own)))
   const digest = await receive(frames, 'digest')
-  options.onVersions(digest.revocationVersions)
+  options.onDigest(digest)
   const sending = sendMissing(frames, own, digest)
   // Seen here as well as awaited below: a failing reader must not leave it behind unhandled.
   sending.catch(() => {})

@@ -1,12 +1,21 @@
 import type { Connection, Stream } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
-import type { RevocationVersion } from '../wire/handshake-codec.ts'
+import type { PeerFacts } from '../ports/peers.ts'
+import type { RosterDigest } from '../wire/roster-codec.ts'
 import { FrameStream } from './frame-stream.ts'
 import type { MemberLink, MemberLinks } from './member-links.ts'
 import type { OwnPlace } from './own-place.ts'
 import type { Refusals } from './refusals.ts'
 import { type Directory, exchangeRoster, rosterFrameMaxBytes, rosterProtocol } from './roster-exchange.ts'
+
+/** What a process said of itself in its last exchange. */
+export interface Applied {
+  /** The version of each issuer's list of what was revoked. */
+  readonly revocations: ReadonlyMap<string, number>
+  /** The serial of its own machine's membership, as its roster has it. */
+  readonly ownSerial: number
+}
 
 export interface RosterSpreadOptions {
   readonly clock: Clock
@@ -29,8 +38,8 @@ export class RosterSpread {
   readonly #options: RosterSpreadOptions
   readonly #running = new Set<string>()
   readonly #again = new Set<string>()
-  /** By process: the lists that it last said it has applied. */
-  readonly #versions = new Map<string, readonly RevocationVersion[]>()
+  /** By process: what it last said it has applied. */
+  readonly #applied = new Map<string, Applied>()
   #timer: Timer | undefined
   #isClosed = false
 
@@ -73,9 +82,9 @@ export class RosterSpread {
     await this.#exchange(frames, link, own)
   }
 
-  /** The lists of what was revoked that a connected process last said it has applied. */
-  versionsOf(peerId: string): readonly RevocationVersion[] {
-    return this.#versions.get(peerId) ?? []
+  /** What a connected process last said it has applied; undefined before its first word. */
+  appliedBy(peerId: string): Applied | undefined {
+    return this.#applied.get(peerId)
   }
 
   close(): void {
@@ -107,7 +116,7 @@ export class RosterSpread {
     try {
       await exchangeRoster(frames, own, {
         peer: link.facts,
-        onVersions: (versions) => this.#noteVersions(link.facts.peerId, versions),
+        onDigest: (digest) => this.#note(link.facts, digest),
         onBadRecord: (error) => this.#options.refusals.addError(error),
       })
       frames.close()
@@ -119,10 +128,14 @@ export class RosterSpread {
     }
   }
 
-  #noteVersions(peerId: string, versions: readonly RevocationVersion[]): void {
-    this.#versions.set(peerId, versions)
-    for (const known of this.#versions.keys()) {
-      if (this.#options.links.newest(known) === undefined) this.#versions.delete(known)
+  #note(peer: PeerFacts, digest: RosterDigest): void {
+    const own = digest.entries.find((entry) => entry.peerId === peer.machinePeerId)
+    this.#applied.set(peer.peerId, {
+      revocations: new Map(digest.revocationVersions.map(({ issuerId, version }) => [issuerId, version])),
+      ownSerial: own?.serial ?? 0,
+    })
+    for (const known of this.#applied.keys()) {
+      if (this.#options.links.newest(known) === undefined) this.#applied.delete(known)
     }
   }
 

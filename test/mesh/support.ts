@@ -13,6 +13,7 @@ import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.
 import { createMesh, type MeshHost, type MeshOptions, type Standing } from '../../src/mesh/peers.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
+import type { Clock } from '../../src/ports/clock.ts'
 import type { Home } from '../../src/ports/home.ts'
 import type { MemberFacts, PeerFacts } from '../../src/ports/peers.ts'
 import { openHome } from '../../src/store/home/home.ts'
@@ -88,7 +89,10 @@ export class Bench implements AsyncDisposable {
   }
 
   async start(
-    options: Omit<MeshOptions, 'clock' | 'random' | 'files' | 'softwareVersion'> & { readonly home?: Home },
+    options: Omit<MeshOptions, 'clock' | 'random' | 'files' | 'softwareVersion'> & {
+      readonly home?: Home
+      readonly clock?: Clock
+    },
   ): Promise<MeshHost> {
     const { home = await this.home(), ...rest } = options
     const mesh = await createMesh({

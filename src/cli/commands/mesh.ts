@@ -20,6 +20,7 @@ export interface MeshWorld {
   approve(options: ApproveOptions): Promise<Document>
   deny(options: { readonly home?: string; readonly fingerprint: string }): Promise<Document>
   revoke(options: MemberChoice): Promise<Document>
+  renew(options: MemberChoice): Promise<Document>
   serve(
     options: { readonly home?: string; readonly listen?: readonly string[] },
     ready: (document: Document) => void,
@@ -167,6 +168,18 @@ export function meshRevoke(world: MeshWorld): Command {
               ]),
         ].join('\n'),
       )
+    })
+}
+
+/** `nfltr mesh renew` — a new term before the old one runs out, or after. */
+export function meshRenew(world: MeshWorld): Command {
+  return leaf('renew', 'give a member a new term; members near their end get one by themselves')
+    .argument('<name>', 'the member: its name, or at least 8 digits of its fingerprint')
+    .action(async (name: string, _options: unknown, command: Command) => {
+      const answer = await world.renew({ ...command.optsWithGlobals(), name })
+      const { name: renewed, expires_at } = answer['renewed'] as Document
+      const where = answer['delivered'] === true ? '' : ' It hears of it from the first member it meets.'
+      world.io.answer(answer, `${String(renewed)} is a member until ${String(expires_at)}.${where}`)
     })
 }
 

@@ -18,6 +18,7 @@ import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { lookAround, type Surroundings } from './look-around.ts'
 import { addresses, settingsOfHome } from './mesh-process.ts'
+import { renewByName } from './renewing.ts'
 import { revokeMember } from './revocation.ts'
 
 type Document = Readonly<Record<string, unknown>>
@@ -47,6 +48,7 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     pending: (options) => pendingKnocks(homeOf(options)),
     approve: (options) => approveKnock(homeOf(options), options),
     deny: (options) => denyKnock(homeOf(options), options.fingerprint),
+    renew: (options) => renewByName(context, homeOf(options), options.name),
     revoke: (options) => revokeMember(context, homeOf(options), options.name),
     serve: async (options, ready) => {
       const lifetime = processLifetime()

@@ -41,13 +41,16 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
     const clock = systemClock()
     const peerId = peerIdOf(key)
     const named = hubId === undefined ? {} : { hubId }
-    const certificate = await certifyProcess(machine, { peerId, kind, nowMs: clock.wallMs(), ...named })
+    const certify = (nowMs: number): Promise<Uint8Array> => certifyProcess(machine, { peerId, kind, nowMs, ...named })
+    // A clock that starts in 1970 is not believed below what was seen before.
+    const certificate = await certify(Math.max(clock.wallMs(), await home.mesh.seenTimeMs()))
     const { listen, peers } = await addresses(context, options)
     const mesh = await createMesh({
       key,
       kind,
       ...named,
       standing: { meshId: machine.meshId, membership: machine.files.membership, certificate },
+      certify,
       files: home.mesh,
       clock,
       random: systemRandom(),
