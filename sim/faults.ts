@@ -26,6 +26,8 @@ export interface FaultMix {
   readonly weights: Readonly<Record<FaultKind, number>>
   /** Mean time between two faults, in milliseconds. */
   readonly everyMs: number
+  /** How long a sync of a disk in good order takes at most, in milliseconds: the window in which a crash forgets. */
+  readonly syncMaxMs: number
   readonly latencyMs: number
   readonly jitterMs: number
   readonly cancelChance: number
@@ -40,6 +42,7 @@ export function drawMix(random: SeededRandom): FaultMix {
   return {
     weights: { ...weights, 'power cut': weights['power cut'] / 3, 'disk error': weights['disk error'] / 3 },
     everyMs: random.int(300, 4_000),
+    syncMaxMs: random.pick([3, 3, 30, 120]),
     latencyMs: random.pick([0.1, 2, 20, 80, 200]) * (0.5 + random.next()),
     jitterMs: random.pick([0.1, 5, 50, 200]) * random.next(),
     cancelChance: random.chance(0.5) ? random.next() * 0.3 : 0,
@@ -76,11 +79,20 @@ export class Faults {
   }
 
   begin(): void {
+    for (const mood of this.#targets.moods) Object.assign(mood, this.#calm)
+    this.#plan()
+  }
+
+  get #calm(): DiskMood {
+    return this.#isOver ? calmDisk : { ...calmDisk, syncMaxMs: this.#mix.syncMaxMs }
+  }
+
+  #plan(): void {
     this.#targets.world.after(-Math.log(1 - this.#random.next()) * this.#mix.everyMs, () => {
       if (this.#isOver) return
       const kind = this.#random.weighted(this.#mix.weights)
       if (kind !== undefined) this.#harm(kind)
-      this.begin()
+      this.#plan()
     })
   }
 
@@ -117,7 +129,7 @@ export class Faults {
       case 'slow disk': {
         const mood = random.pick(moods)
         Object.assign(mood, { syncMaxMs: random.int(3, 200), slowChance: random.next() * 0.3, failsNext: undefined })
-        world.after(random.next() * 5_000, () => Object.assign(mood, calmDisk))
+        world.after(random.next() * 5_000, () => Object.assign(mood, this.#calm))
         break
       }
       case 'disk error':

@@ -50,7 +50,7 @@ export class Journal {
   append(body: JournalBody): Promise<void> {
     if (this.#isFrozen) return new Promise(() => undefined)
     const last = this.#records.at(-1)?.nextOffset ?? 0
-    const nextOffset = last + 16 + JSON.stringify(body).length
+    const nextOffset = last + 16 + sizeOf(body)
     this.#records.push({ ...body, nextOffset, atMs: this.#world.nowMs - this.#startMs })
     const done = new Promise<void>((resolve) => this.#whenSynced.push(resolve))
     if (syncedAtOnce.has(body.type)) this.#sync()
@@ -110,5 +110,18 @@ export class Journal {
 
   #wakeReaders(): void {
     for (const wake of [...this.#readers]) wake()
+  }
+}
+
+/** Bytes of a record's payload, near enough. */
+function sizeOf(body: JournalBody): number {
+  switch (body.type) {
+    case 'stdout':
+      return body.line.length
+    case 'stdin_intent':
+    case 'control_answer':
+      return body.bytes.length
+    default:
+      return 8
   }
 }

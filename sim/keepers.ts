@@ -27,7 +27,11 @@ export class SimKeepers implements Keepers {
     await this.#trip()
     // Somebody looked around meanwhile and took it for abandoned.
     if (kept.state !== 'empty') throw new NfltrError('launch_failed', `The folder of ${attemptId} was declared void.`)
-    await kept.start(launch, this.#machine.bootId)
+    const died = whenDead(kept).catch(() => {
+      throw new NfltrError('launch_failed', `The keeper of ${attemptId} ended before it was ready.`)
+    })
+    await Promise.race([kept.start(launch, this.#machine.bootId), died])
+    await this.#trip()
     return this.#hold(kept)
   }
 

@@ -1,7 +1,10 @@
 /**
- * `npm run sim`: runs seeds until one breaks a promise. `--seed N` runs one and can be looked at with `--trace`;
- * `--seeds N` runs N from `--from` on; `--json` prints one document. The last line counts.
+ * `npm run sim`: runs seeds and tells which broke a promise. `--seed N` runs one, and `--trace` shows all of it; `--seeds N`
+ * runs N from `--from` on; `--stop` ends with the first that failed; `--json` prints one document; `--report FILE` leaves
+ * the counts where `.ci/run` adds them up. The last line counts.
  */
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
 import { type Outcome, simulate } from './simulate.ts'
 
@@ -9,11 +12,15 @@ const defaultSeeds = 500
 /** Every so many seeds are run twice: one seed has to be one history. */
 const replayEvery = 25
 const traceShown = 120
+/** Refusals are part of every run, and most of what they cost is their stack. */
+Error.stackTraceLimit = 6
 
 interface Options {
   readonly seeds: readonly number[]
   readonly isJson: boolean
   readonly isTrace: boolean
+  readonly isStop: boolean
+  readonly report: string | undefined
 }
 
 function readOptions(): Options {
@@ -24,6 +31,8 @@ function readOptions(): Options {
       from: { type: 'string' },
       json: { type: 'boolean', default: false },
       trace: { type: 'boolean', default: false },
+      stop: { type: 'boolean', default: false },
+      report: { type: 'string' },
     },
   })
   const from = count('from', values.from ?? '1')
@@ -31,7 +40,7 @@ function readOptions(): Options {
     values.seed === undefined
       ? Array.from({ length: count('seeds', values.seeds ?? String(defaultSeeds)) }, (_, index) => from + index)
       : [count('seed', values.seed)]
-  return { seeds, isJson: values.json, isTrace: values.trace }
+  return { seeds, isJson: values.json, isTrace: values.trace, isStop: values.stop, report: values.report }
 }
 
 function count(name: string, text: string): number {
@@ -61,42 +70,66 @@ function explain(outcome: Outcome): string {
   ].join('\n')
 }
 
-async function main(): Promise<void> {
-  const options = readOptions()
+interface Summary {
+  readonly seeds: number
+  readonly failed: readonly Pick<Outcome, 'seed' | 'violations'>[]
+  readonly steps: number
+  readonly seconds: number
+  readonly virtual_seconds: number
+  readonly counts: Readonly<Record<string, number>>
+}
+
+async function runAll(options: Options): Promise<Summary> {
   const startMs = performance.now()
   const counts = new Map<string, number>()
   const failed: Outcome[] = []
-  let steps = 0
-  let virtualMs = 0
+  let [seeds, steps, virtualMs] = [0, 0, 0]
   for (const seed of options.seeds) {
     const outcome = await runSeed(seed, options)
+    seeds += 1
     steps += outcome.steps
     virtualMs += outcome.virtualMs
     for (const [name, times] of outcome.counts) counts.set(name, (counts.get(name) ?? 0) + times)
     if (outcome.violations.length === 0) continue
     failed.push(outcome)
     if (!options.isJson && failed.length <= 3) console.log(explain(outcome))
+    if (options.isStop) break
   }
-  const seconds = (performance.now() - startMs) / 1_000
-  const [only] = options.seeds.length === 1 ? failed : []
-  const summary = {
-    seeds: options.seeds.length,
+  return {
+    seeds,
     failed: failed.map(({ seed, violations }) => ({ seed, violations })),
     steps,
-    seconds: Number(seconds.toFixed(1)),
+    seconds: Number(((performance.now() - startMs) / 1_000).toFixed(1)),
     virtual_seconds: Math.round(virtualMs / 1_000),
     counts: Object.fromEntries([...counts].sort(([a], [b]) => (a < b ? -1 : 1))),
-    ...(only === undefined ? {} : { trace: only.lastTrace }),
   }
+}
+
+function print(summary: Summary): void {
+  const { seeds, failed, steps, seconds, virtual_seconds: virtualSeconds, counts } = summary
+  console.log(`${steps} events, ${virtualSeconds} virtual seconds in ${seconds} s`)
+  for (const [name, times] of Object.entries(counts)) console.log(`  ${String(times).padStart(7)} ${name}`)
+  if (failed.length > 0) console.log(`failed seeds: ${failed.map(({ seed }) => seed).join(', ')}`)
+  console.log(`${seeds - failed.length} passed, ${failed.length} failed`)
+}
+
+function report(file: string, { seeds, failed }: Summary): void {
+  mkdirSync(dirname(file), { recursive: true })
+  const counts = {
+    numPassedTests: seeds - failed.length,
+    numFailedTests: failed.length,
+    numFailedTestSuites: failed.length > 0 ? 1 : 0,
+  }
+  writeFileSync(file, JSON.stringify(counts))
+}
+
+async function main(): Promise<void> {
+  const options = readOptions()
+  const summary = await runAll(options)
   if (options.isJson) console.log(JSON.stringify(summary))
-  else {
-    const shown = Object.entries(summary.counts).map(([name, times]) => `${name} ${times}`)
-    console.log(`${steps} events, ${summary.virtual_seconds} virtual seconds in ${summary.seconds} s`)
-    console.log(shown.join(', '))
-    if (failed.length > 0) console.log(`failed seeds: ${failed.map(({ seed }) => seed).join(', ')}`)
-    console.log(`${options.seeds.length - failed.length} passed, ${failed.length} failed`)
-  }
-  if (failed.length > 0) process.exitCode = 1
+  else print(summary)
+  if (options.report !== undefined) report(options.report, summary)
+  if (summary.failed.length > 0) process.exitCode = 1
 }
 
 await main()

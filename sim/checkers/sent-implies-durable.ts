@@ -1,8 +1,7 @@
 import { keyNumber } from '../../src/core/key-order.ts'
-import { decodeRecord } from '../../src/core/record-json.ts'
 import type { Agent } from '../../src/core/task-record.ts'
 import { keys } from '../../src/hub/records.ts'
-import { laneOn } from '../scene.ts'
+import { laneOn, recordOn } from '../scene.ts'
 import type { Checker } from './checker.ts'
 
 /** Nothing leaves a process that a crash could make it forget: no message, and no decision that a message tells of (D4). */
@@ -18,8 +17,7 @@ export function sentImpliesDurable(): Checker {
       }
       if (side === 'hub' && work.type === 'claim') {
         const { agentId, attemptId } = work.ref
-        const bytes = disk.read(keys.agent(agentId))
-        const tasks = bytes === undefined ? [] : decodeRecord<Agent>(bytes).tasks
+        const tasks = recordOn<Agent>(disk, keys.agent(agentId))?.tasks ?? []
         const isKnown = tasks.some((task) => task.attempts.some((attempt) => attempt.attemptId === attemptId))
         if (!isKnown) fail(`${life} claimed ${attemptId} at a node and does not have the attempt on disk`)
       }
