@@ -9,7 +9,7 @@ import { Keys } from './keys.ts'
 import { LinkProof } from './link-proof.ts'
 import { Mailbox } from './mailbox.ts'
 import { MembersGone } from './members-gone.ts'
-import { applyNodeMessage, type MessageContext } from './node-messages.ts'
+import { applyNodeMessage, deadLetter, type MessageContext } from './node-messages.ts'
 import { Nodes } from './nodes.ts'
 import { Placing } from './placing.ts'
 import { believedOn, reconcile } from './reconcile.ts'
@@ -105,6 +105,12 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     {
       message: (tx, peerId, message) => applyNodeMessage(messageContext, tx, peerId, message),
       restarted: (tx, peerId, restart) => restoration.restarted(tx, peerId, restart),
+      quarantined: (tx, peerId, { no, kind, error, message }) => {
+        const machine = nameOf(peerId)
+        const text = `Message ${no} of ${machine} (${kind}) was set aside, since it could not be applied: ${error}`
+        mailbox.deliverEvent(tx, { source: 'hub', machine, text: text.slice(0, 1_000) })
+        if (message !== undefined) deadLetter({ agents }, tx, peerId, message)
+      },
       control: (peerId, message) => {
         if (message.type === 'capacity') {
           if (message.capacity.free > 0 && nodes.freeOn(peerId) === 0) placing.rested(peerId)

@@ -1,8 +1,10 @@
 import type { AttemptEvent } from '../core/attempt.ts'
 import { limits } from '../core/limits.ts'
 import type { AttemptRef, NodeMessage } from '../core/messages.ts'
+import { type AttemptResult, noUsage } from '../core/model.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import type { DecodedWork } from '../runtime/session-codec.ts'
 import type { Agents } from './agents.ts'
 import { keys } from './records.ts'
 
@@ -35,7 +37,7 @@ export function applyNodeMessage(context: MessageContext, tx: Transaction, peerI
   apply(context, tx, peerId, message)
 }
 
-function isOwn({ agents }: MessageContext, peerId: string, ref: AttemptRef): boolean {
+function isOwn({ agents }: Pick<MessageContext, 'agents'>, peerId: string, ref: AttemptRef): boolean {
   const task = agents.get(ref.agentId)?.tasks.find((candidate) => candidate.taskId === ref.taskId)
   const attempt = task?.attempts.find((candidate) => candidate.attemptId === ref.attemptId)
   return attempt?.peerId === peerId
@@ -106,6 +108,29 @@ function isNeverTaken({ agents }: MessageContext, { agentId, attemptId }: Attemp
   const attempts = agents.get(agentId)?.tasks.flatMap((task) => task.attempts) ?? []
   const attempt = attempts.find((candidate) => candidate.attemptId === attemptId)
   return attempt?.phase === 'offered' && attempt.doubts?.includes('hub') === true && !attempt.doubts.includes('node')
+}
+
+/** An end that could not be applied: the turn fails with that, since its node will not say it again. */
+export function deadLetter(
+  { agents }: Pick<MessageContext, 'agents'>,
+  tx: Transaction,
+  peerId: string,
+  message: DecodedWork,
+): void {
+  if (message.type !== 'ended' && message.type !== 'keeper_gone') return
+  if (!isOwn({ agents }, peerId, message.ref)) return
+  const { agentId, attemptId, epoch } = message.ref
+  const result: AttemptResult = {
+    outcome: 'failed',
+    reason: 'dead_letter',
+    text: '',
+    hint: 'The message with its end was set aside, with its bytes, in the store of the hub.',
+    denied: [],
+    usage: noUsage,
+    messages: [],
+    details: {},
+  }
+  agents.apply(tx, agentId, { type: 'attempt', attemptId, event: { type: 'ended', epoch, result } })
 }
 
 /** A keeper that is gone because its machine was started anew since the claim. */

@@ -7,6 +7,7 @@ import type { PeerFacts, Peers, Unsubscribe } from '../ports/peers.ts'
 import type { Random } from '../ports/random.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
+import type { Poison } from '../runtime/quarantine.ts'
 import { Session } from '../runtime/session.ts'
 import type { LaneRestart } from '../runtime/session-options.ts'
 import type { Epoch } from './epoch.ts'
@@ -29,6 +30,8 @@ export interface SessionEvents {
   /** In the transaction that advances the cursor. */
   readonly message: (tx: Transaction, peerId: string, message: NodeMessage) => void
   readonly control: (peerId: string, message: ControlMessage) => void
+  /** In the transaction that moves the cursor past a message that was set aside. */
+  readonly quarantined: (tx: Transaction, peerId: string, poison: Poison) => void
   /** In the transaction that begins the session's lane anew, since a store was put back. */
   readonly restarted: (tx: Transaction, peerId: string, restart: LaneRestart) => void
   readonly fences: (peerId: string) => SessionOpen['fences']
@@ -153,6 +156,7 @@ export class Sessions {
       apply: (tx, message) => this.#events.message(tx, peerId, message),
       control: (message) => this.#events.control(peerId, message),
       restarted: (tx, restart) => this.#events.restarted(tx, peerId, restart),
+      quarantined: (tx, poison) => this.#events.quarantined(tx, peerId, poison),
     }).then((session) => {
       this.#sessions.set(peerId, session)
       return session

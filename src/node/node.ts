@@ -78,6 +78,16 @@ class RunningNode implements Node {
         const orphans = [...this.#orphans]
         for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
       },
+      quarantined: (hubId, { no, kind, error, message }, send) => {
+        ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind, error } })
+        // What the hub waits for an answer to is answered; everything else it learns from the session.
+        if (message?.type === 'claim') {
+          const text = 'The claim could not be applied on this node, and was set aside.'
+          send({ type: 'declined', ref: message.ref, ...never('dead_letter', text) })
+        } else if (message?.type === 'steer') {
+          send({ type: 'message', ref: message.ref, messageId: message.messageId, state: 'not_taken' })
+        }
+      },
       card: () => this.#card,
       capacity: (hubId) => this.#capacityFor(hubId),
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
@@ -216,7 +226,7 @@ class RunningNode implements Node {
     if (message.type === 'void') return
     if (message.type === 'quarantined') {
       const { no, kind } = message
-      this.#ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind } })
+      this.#ports.note?.({ event: 'message_quarantined_by_hub', fields: { hub_id: hubId, no: String(no), kind } })
       return
     }
     const { ref } = message

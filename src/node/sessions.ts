@@ -4,6 +4,7 @@ import type { HubMessage, NodeMessage, SessionAccept, SessionOpen } from '../cor
 import type { Capacity, NodeCard } from '../core/model.ts'
 import type { Link } from '../ports/peers.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import type { Poison } from '../runtime/quarantine.ts'
 import { Session } from '../runtime/session.ts'
 import type { LaneRestart } from '../runtime/session-options.ts'
 import type { NodePorts } from './ports.ts'
@@ -17,6 +18,8 @@ export interface SessionsInside {
   inventory(hubId: string): (SessionAccept & { type: 'accept' })['inventory']
   /** A session's lane begins anew, since a store was put back: says all that is here of the hub (rule 6). */
   restarted(hubId: string, restart: LaneRestart, send: (message: NodeMessage) => void): void
+  /** A message of the hub was set aside, since it could not be applied (rule 26). */
+  quarantined(hubId: string, poison: Poison, send: (message: NodeMessage) => void): void
   card(): NodeCard
   /** Slots as one hub may use them now. */
   capacity(hubId: string): Capacity
@@ -199,6 +202,7 @@ export class Sessions {
       apply: (tx, message) => this.#inside.apply(tx, hubId, message),
       control: () => undefined,
       restarted: (_tx, restart, send) => this.#inside.restarted(hubId, restart, send),
+      quarantined: (_tx, poison, send) => this.#inside.quarantined(hubId, poison, send),
       replace: (message) => (message.type === 'ended' ? withoutText(message) : undefined),
     })
     return { record, session, name: undefined, fences: new Map() }

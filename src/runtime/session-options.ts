@@ -8,6 +8,7 @@ import { decodeFrame, encodeFrame, partMaxBytes } from '../wire/session-codec.ts
 import { decodeWork, encodeWork } from '../wire/work-codec.ts'
 import type { Engine, Transaction } from './engine.ts'
 import type { HeartbeatLimits } from './heartbeat.ts'
+import type { Poison } from './quarantine.ts'
 import type { SessionCodec } from './session-codec.ts'
 
 export const wireCodec: SessionCodec = { encodeFrame, decodeFrame, encodeWork, decodeWork }
@@ -48,6 +49,11 @@ export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage>
    * before counts any more, and both sides reconcile. In the transaction that restarts it, before any link runs over it.
    */
   readonly restarted?: (tx: Transaction, restart: LaneRestart, send: (message: Out) => void) => void
+  /**
+   * A message of the peer was set aside, since it cannot be applied (rule 26): in the transaction that moves the cursor past
+   * it. The peer is told by the session itself.
+   */
+  readonly quarantined?: (tx: Transaction, poison: Poison, send: (message: Out) => void) => void
   readonly limits?: Partial<SessionLimits>
   readonly codec?: SessionCodec
 }

@@ -76,6 +76,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       limits: { ...defaultLimits, ...options.limits },
       keepsBodies: side === 'hub',
       apply: (tx, message) => session.#apply(tx, message),
+      quarantined: (tx, poison) => options.quarantined?.(tx, poison, (message) => session.send(tx, message)),
       // What is in the outbox came in through `send`.
       replace: (message, error) => replace?.(message as Out, error),
     })

@@ -25,6 +25,7 @@ import type { Store } from '../ports/store.ts'
 import { Assembly } from './assembly.ts'
 import type { Engine, Transaction } from './engine.ts'
 import { Outbox, type OutgoingMessage } from './outbox.ts'
+import { type Poison, Quarantine } from './quarantine.ts'
 import type { DecodedWork, SessionCodec } from './session-codec.ts'
 
 type Part = SessionFrame & { readonly type: 'part' }
@@ -38,6 +39,15 @@ export interface LaneCarrier {
   setOwesWork(owesWork: boolean): void
 }
 
+interface Parts {
+  readonly own: StoreMark
+  readonly state: LaneState
+  readonly quarantine: Quarantine
+}
+
+/** What the peer is told of a message that was set aside, in characters. */
+const detailMaxCharacters = 500
+
 export interface WorkLaneOptions {
   readonly engine: Engine
   readonly store: Store
@@ -49,6 +59,8 @@ export interface WorkLaneOptions {
   /** Large bodies stay in memory, so that `voidWhere` can look at them. */
   readonly keepsBodies: boolean
   readonly apply: (tx: Transaction, message: DecodedWork) => void
+  /** A message is set aside: the cursor goes past it in this transaction, in which its bytes are kept (rule 26). */
+  readonly quarantined: (tx: Transaction, poison: Poison) => void
   /** What takes the place of a message that no frame can carry, under its number (rule 26); undefined: a void. */
   readonly replace: (message: WorkMessage, error: NfltrError) => WorkMessage | undefined
 }
@@ -58,7 +70,8 @@ interface Held {
   readonly no: number
   readonly body: Uint8Array
   readonly digest: Uint8Array | undefined
-  readonly message: DecodedWork
+  /** Or why it cannot be read. */
+  readonly message: DecodedWork | NfltrError
 }
 
 /** Runs `core/session` for one lane: its record and outbox in the store, bodies and hashes, batches, parts. */
@@ -68,6 +81,7 @@ export class WorkLane {
   readonly counts = { replaced: 0, duplicates: 0 }
   readonly #options: WorkLaneOptions
   readonly #recordKey: string
+  readonly #quarantine: Quarantine
   /** This side's store as the lane's numbers are about it. */
   #own: StoreMark
   readonly #assembly = new Assembly()
@@ -79,8 +93,10 @@ export class WorkLane {
   /** Rises when the lane begins anew: what was under way before it is about other numbers. */
   #generation = 0
 
-  private constructor(options: WorkLaneOptions, own: StoreMark, state: LaneState) {
+  private constructor(options: WorkLaneOptions, parts: Parts) {
+    const { own, state, quarantine } = parts
     this.#options = options
+    this.#quarantine = quarantine
     this.#own = own
     this.#state = state
     this.#recordKey = recordKey(options)
@@ -92,7 +108,8 @@ export class WorkLane {
     const bytes = await options.store.get(recordKey(options))
     const record = bytes === undefined ? undefined : decodeRecord<LaneRecord>(bytes)
     const state = record === undefined ? newLane(options.lane) : restoreLane(options.lane, record)
-    const lane = new WorkLane(options, record?.own ?? options.store.identity, state)
+    const quarantine = await Quarantine.load(options, { isFirstStart: record === undefined })
+    const lane = new WorkLane(options, { own: record?.own ?? options.store.identity, state, quarantine })
     await lane.outbox.load(state.acked, state.sent)
     return lane
   }
@@ -131,6 +148,7 @@ export class WorkLane {
     this.#assembly.reset()
     this.#outgoing = undefined
     this.#generation += 1
+    this.#quarantine.restart(tx)
     this.#persist(tx)
   }
 
@@ -193,7 +211,6 @@ export class WorkLane {
     this.#carrier = undefined
   }
 
-  /** @throws {NfltrError} `invalid_frame` when a complete message is none */
   takePart(part: Part): void {
     const { no, index, isLast } = part
     const effects = this.#advance({ type: 'part_in', no, index, isLast, bytes: part.bytes.length })
@@ -205,7 +222,7 @@ export class WorkLane {
       }
       if (effect.type === 'deliver') {
         const body = this.#assembly.finish()
-        this.#held.push({ no, body, digest: part.digest, message: this.#options.codec.decodeWork(body) })
+        this.#held.push({ no, body, digest: part.digest, message: this.#decode(body) })
       }
     }
     this.#run(effects)
@@ -259,26 +276,75 @@ export class WorkLane {
 
   /** All that is complete in one batch with the cursor; what arrives while that syncs goes into the next. */
   #applyHeld(): void {
-    if (this.#isApplying || this.#held.length === 0) return
+    const [first] = this.#held
+    if (this.#isApplying || first === undefined) return
     this.#isApplying = true
+    if (this.#quarantine.isProven) {
+      this.#applyBatch(this.#held.length)
+      return
+    }
+    // The first message after a start goes alone, and its number is on disk before: should it end the process again and
+    // again, it is known by that.
     void this.#options.engine.transact((tx) => {
-      const held = this.#held
-      this.#held = []
+      this.#quarantine.begin(tx, first.no)
+      tx.afterDurable(() => {
+        if (this.#held[0] === first) this.#applyBatch(1)
+        else this.#again()
+      })
+    })
+  }
+
+  #again(): void {
+    this.#isApplying = false
+    this.#applyHeld()
+  }
+
+  #applyBatch(count: number): void {
+    void this.#options.engine.transact((tx) => {
       let hash = this.#state.receivedHash
       let no = this.#state.received
-      for (const message of held) {
-        hash = message.digest === undefined ? chain(hash, message.body) : toHex(message.digest)
-        no = message.no
-        if (message.message.type !== 'void') this.#options.apply(tx, message.message)
+      for (const held of this.#held.splice(0, count)) {
+        hash = held.digest === undefined ? chain(hash, held.body) : toHex(held.digest)
+        no = held.no
+        this.#applyOne(tx, held)
       }
       this.#step({ type: 'applied', no, hash }, tx)
       const generation = this.#generation
       tx.afterDurable(() => {
-        this.#isApplying = false
+        this.#quarantine.isProven = true
         if (generation === this.#generation) this.#step({ type: 'applied_durable', no, hash })
-        this.#applyHeld()
+        this.#again()
       })
     })
+  }
+
+  /** A bug in applying ends the process: what it left in memory is worth nothing. The next start sets the message aside. */
+  #applyOne(tx: Transaction, { no, body, message }: Held): void {
+    const error = message instanceof NfltrError ? message : this.#quarantine.verdict(no)
+    if (error !== undefined) {
+      const kind = message instanceof NfltrError ? 'unknown' : kindOf(message)
+      const poison: Poison = { no, kind, error: error.message, ...(message instanceof NfltrError ? {} : { message }) }
+      this.#quarantine.keep(tx, poison, body)
+      if (this.#quarantine.mayTell(no)) this.#options.quarantined(tx, poison)
+      this.send(tx, { type: 'quarantined', no, kind, message: error.message.slice(0, detailMaxCharacters) })
+      return
+    }
+    if (message instanceof NfltrError || message.type === 'void') return
+    try {
+      this.#options.apply(tx, message)
+    } catch (thrown) {
+      this.#quarantine.condemn(no, String(thrown))
+      throw thrown
+    }
+  }
+
+  #decode(body: Uint8Array): DecodedWork | NfltrError {
+    try {
+      return this.#options.codec.decodeWork(body)
+    } catch (error) {
+      if (error instanceof NfltrError) return error
+      throw error
+    }
   }
 
   #encode(message: WorkMessage): Uint8Array {
@@ -380,6 +446,10 @@ export class WorkLane {
     tx.put(this.#recordKey, encodeRecord(record))
     this.outbox.sweep(tx)
   }
+}
+
+function kindOf(message: DecodedWork): string {
+  return message.type === 'unknown' ? message.kind : message.type
 }
 
 function recordKey(options: { readonly remote: string; readonly lane: number }): string {

@@ -24,8 +24,15 @@ export const keyspace: readonly KeyspaceRow[] = [
   {
     prefix: 'lane/',
     owner: 'runtime',
-    holds: 'lane/REMOTE/LANE: cursors and rolling hashes of a session lane; lane/REMOTE/session: highest epoch seen',
+    holds:
+      'lane/REMOTE/LANE: cursors and rolling hashes of a session lane; lane/REMOTE/LANE/trial: deaths at one message; lane/REMOTE/session: highest epoch seen',
     retention: 'as long as the remote is known; a few hundred bytes for each',
+  },
+  {
+    prefix: 'quarantine/',
+    owner: 'runtime',
+    holds: 'quarantine/REMOTE/LANE/NUMBER: a message that could not be applied, with its bytes and the reason',
+    retention: 'the newest 16 of each lane',
   },
   {
     prefix: 'outbox/',

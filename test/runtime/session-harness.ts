@@ -1,7 +1,9 @@
 import type { ControlMessage, HubMessage, NodeMessage, SessionAccept, WorkMessage } from '../../src/core/messages.ts'
 import { type NodeCard, noUsage } from '../../src/core/model.ts'
 import { Engine, type Transaction } from '../../src/runtime/engine.ts'
+import type { Poison } from '../../src/runtime/quarantine.ts'
 import { Session } from '../../src/runtime/session.ts'
+import type { SessionCodec } from '../../src/runtime/session-codec.ts'
 import type { LaneRestart, SessionOptions } from '../../src/runtime/session-options.ts'
 import { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { type MemoryStore, type MemoryStoreOptions, openMemoryStore } from '../../src/store/memory-store.ts'
@@ -48,6 +50,7 @@ export interface SideOptions<Out extends WorkMessage, In extends WorkMessage> {
   readonly sync?: NonNullable<MemoryStoreOptions['sync']>
   readonly limits?: NonNullable<SessionOptions<Out, In>['limits']>
   readonly replace?: NonNullable<SessionOptions<Out, In>['replace']>
+  readonly codec?: SessionCodec
   readonly react?: (side: Side<Out, In>, tx: Transaction, message: In) => void
 }
 
@@ -59,6 +62,8 @@ export interface Side<Out extends WorkMessage, In extends WorkMessage> {
   /** Applied in memory since this process started. */
   readonly applied: In[]
   readonly control: ControlMessage[]
+  /** Messages of the other side that were set aside since this process started. */
+  readonly poisons: Poison[]
   /** Each time the lane began anew since this process started. */
   readonly restarts: LaneRestart[]
   /** Texts of everything applied that is on disk, in order. */
@@ -90,6 +95,7 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
   const applied: In[] = []
   const control: ControlMessage[] = []
   const restarts: LaneRestart[] = []
+  const poisons: Poison[] = []
   let count = disk.keys('test/').filter((key) => key.startsWith('test/')).length
   const session = await Session.load<Out, In>({
     engine,
@@ -104,8 +110,10 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
     },
     control: (message) => control.push(message),
     restarted: (_tx, restart) => restarts.push(restart),
+    quarantined: (_tx, poison) => poisons.push(poison),
     ...(limits === undefined ? {} : { limits }),
     ...(replace === undefined ? {} : { replace }),
+    ...(options.codec === undefined ? {} : { codec: options.codec }),
   })
   const self: Side<Out, In> = {
     store,
@@ -114,6 +122,7 @@ async function openSide<Out extends WorkMessage, In extends WorkMessage>(
     applied,
     control,
     restarts,
+    poisons,
     onDisk: () =>
       disk
         .entries()

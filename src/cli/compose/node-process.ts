@@ -125,7 +125,7 @@ export async function serveNode(
       ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
       ...notesOf(node.card),
     })
-    const failure = await Promise.race([lifetime.ending, store.failed])
+    const failure = await Promise.race([lifetime.ending, store.failed, engine.failed])
     if (failure instanceof Error) throw failure
     tell({ event: 'left', name: machine.membership.name })
   } finally {
