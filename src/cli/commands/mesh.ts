@@ -21,6 +21,7 @@ export interface MeshWorld {
   deny(options: { readonly home?: string; readonly fingerprint: string }): Promise<Document>
   revoke(options: MemberChoice): Promise<Document>
   renew(options: MemberChoice): Promise<Document>
+  promote(options: MemberChoice): Promise<Document>
   serve(
     options: { readonly home?: string; readonly listen?: readonly string[] },
     ready: (document: Document) => void,
@@ -180,6 +181,18 @@ export function meshRenew(world: MeshWorld): Command {
       const { name: renewed, expires_at } = answer['renewed'] as Document
       const where = answer['delivered'] === true ? '' : ' It hears of it from the first member it meets.'
       world.io.answer(answer, `${String(renewed)} is a member until ${String(expires_at)}.${where}`)
+    })
+}
+
+/** `nfltr mesh promote` — a further owner, with a certificate of its own. */
+export function meshPromote(world: MeshWorld): Command {
+  return leaf('promote', 'make a member an owner, who may invite, approve and revoke as you do')
+    .argument('<name>', 'the member: its name, or at least 8 digits of its fingerprint')
+    .action(async (name: string, _options: unknown, command: Command) => {
+      const answer = await world.promote({ ...command.optsWithGlobals(), name })
+      const promoted = String((answer['promoted'] as Document)['name'])
+      const where = answer['delivered'] === true ? '' : ' It hears of it from the first member it meets.'
+      world.io.answer(answer, `${promoted} is an owner of the mesh.${where}`)
     })
 }
 
