@@ -22,7 +22,6 @@ import {
   meshJoin,
   meshMembers,
   meshPending,
-  meshPromote,
   meshRenew,
   meshRevoke,
   meshServe,
@@ -56,7 +55,6 @@ export function buildProgram(world: World): Command {
       meshDeny(mesh),
       meshRevoke(mesh),
       meshRenew(mesh),
-      meshPromote(mesh),
       meshServe(mesh),
     ]),
   )

@@ -34,9 +34,6 @@ export interface Activity {
   readonly note?: string
 }
 
-/** Fences that one session opening holds. @see src/wire/bounds.ts */
-const fencesMax = 1_500
-
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 const toUtf8 = new TextEncoder()
 
@@ -94,8 +91,8 @@ export class Agents {
   }
 
   /**
-   * What a session opening says of this node's attempts: below these epochs no command counts (rule 5). Of more than an
-   * opening holds, what may be running goes first, then the newest.
+   * What a session opening says of this node's attempts: below these epochs no command counts (rule 5). An opening that does
+   * not hold them all leaves the last ones out: what may be running goes first, then the newest.
    */
   fencesOf(peerId: string): readonly { readonly attemptId: string; readonly epoch: number }[] {
     const attempts = this.all()
@@ -104,9 +101,7 @@ export class Agents {
       .reverse()
     const alive = attempts.filter(isAlive)
     const lost = attempts.filter((attempt) => !isAlive(attempt))
-    return [...alive, ...lost]
-      .slice(0, fencesMax)
-      .map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
+    return [...alive, ...lost].map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
   }
 
   /** Attempts that may be running and of which one of the two stores was put back since. */

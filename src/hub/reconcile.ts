@@ -2,8 +2,8 @@ import type { Engine } from '../runtime/engine.ts'
 import type { Agents } from './agents.ts'
 import type { Accepted } from './sessions.ts'
 
-/** Attempts that one inventory holds. @see src/wire/bounds.ts */
-const inventoryMax = 1_000
+/** A node of the first version left out what was more than this, and did not say so. */
+const firstInventoryMax = 1_000
 
 /** Attempts that a node has taken in, as far as this hub knows. */
 export function believedOn(agents: Agents, peerId: string): ReadonlySet<string> {
@@ -21,8 +21,8 @@ export function reconcile(
   peerId: string,
   { accepted, believed }: { readonly accepted: Accepted; readonly believed: ReadonlySet<string> },
 ): void {
-  // A full inventory may have left some out: what is missing from it proves nothing.
-  if (accepted.isInventoryCut === true || accepted.inventory.length >= inventoryMax) return
+  // What is missing from a part of an inventory proves nothing.
+  if (accepted.isInventoryCut === true || accepted.inventory.length >= firstInventoryMax) return
   const known = new Set(accepted.inventory.map((item) => item.attemptId))
   const gone = agents
     .aliveOn(peerId)

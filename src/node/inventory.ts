@@ -5,9 +5,6 @@ import { isOpen } from '../core/node-attempt-step.ts'
 
 type Inventory = (SessionAccept & { readonly type: 'accept' })['inventory']
 
-/** Attempts that one opening of a session lists at most; the wire's bound. Open ones come first. */
-const inventoryMax = 1000
-
 /** What the node has of a hub: everything that may still run, and every end that the hub has not collected. */
 export function inventoryOf(attempts: readonly NodeAttempt[], hubId: string): Inventory {
   const own = attempts.filter((state) => state.hubId === hubId)
@@ -19,7 +16,8 @@ export function inventoryOf(attempts: readonly NodeAttempt[], hubId: string): In
   const ended = own
     .filter((state) => state.phase === 'ended')
     .map((state) => ({ attemptId: state.ref.attemptId, state: 'ended', keeper: 'ended' }) as const)
-  return [...open, ...ended].slice(0, inventoryMax)
+  // Open ones come first: an answer that does not hold all leaves the last ones out, and says so.
+  return [...open, ...ended]
 }
 
 /**

@@ -1,5 +1,5 @@
 import { NfltrError } from '../core/errors.ts'
-import type { LaneCursor, SessionFrame, SessionOpen } from '../core/messages.ts'
+import type { LaneCursor, SessionAccept, SessionFrame, SessionOpen } from '../core/messages.ts'
 import type { LaneFault } from '../core/session-lane.ts'
 import type { Link } from '../ports/peers.ts'
 import type { SessionCodec } from './session-codec.ts'
@@ -51,6 +51,49 @@ export async function readOpen(link: Link, codec: SessionCodec, signal: AbortSig
   } finally {
     signal.removeEventListener('abort', abort)
   }
+}
+
+/** The opening in one frame: of more fences than it holds, the first ones go. The hub names what may be running first. */
+export function openFrame(codec: SessionCodec, open: SessionOpen): Uint8Array {
+  return longestFrame(open.fences.length, (count) =>
+    codec.encodeFrame({ ...open, fences: open.fences.slice(0, count) }),
+  )
+}
+
+/** The answer in one frame: of a longer inventory than it holds, the first part goes, and is called a part. */
+export function acceptFrame(codec: SessionCodec, accept: SessionAccept & { readonly type: 'accept' }): Uint8Array {
+  const { inventory } = accept
+  return longestFrame(inventory.length, (count) => {
+    const cut = count < inventory.length || accept.isInventoryCut === true ? { isInventoryCut: true } : {}
+    return codec.encodeFrame({ ...accept, inventory: inventory.slice(0, count), ...cut })
+  })
+}
+
+/** The frame with as many of `count` elements as the bounds of a frame allow. @throws whatever the frame without any throws */
+function longestFrame(count: number, encode: (count: number) => Uint8Array): Uint8Array {
+  const fitting = (most: number): Uint8Array | undefined => {
+    try {
+      return encode(most)
+    } catch (error) {
+      if (error instanceof NfltrError && (error.code === 'frame_too_large' || error.code === 'invalid_frame')) {
+        return undefined
+      }
+      throw error
+    }
+  }
+  const whole = fitting(count)
+  if (whole !== undefined) return whole
+  let best = encode(0)
+  for (let [low, high] = [0, count]; high - low > 1; ) {
+    const middle = Math.floor((low + high) / 2)
+    const frame = fitting(middle)
+    if (frame === undefined) high = middle
+    else {
+      low = middle
+      best = frame
+    }
+  }
+  return best
 }
 
 /** The cursor that the peer named for the lane. @throws {NfltrError} `protocol_violation` unless there is exactly one */

@@ -13,7 +13,7 @@ import type { Link } from '../ports/peers.ts'
 import { Attachment, linkErrors } from './attachment.ts'
 import type { Transaction } from './engine.ts'
 import type { DecodedWork, SessionCodec } from './session-codec.ts'
-import { cursorFor, faultError, readFirst, readOpen } from './session-opening.ts'
+import { acceptFrame, cursorFor, faultError, openFrame, readFirst, readOpen } from './session-opening.ts'
 import {
   defaultLimits,
   kinds,
@@ -133,7 +133,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       link.close(new NfltrError('timed_out', 'The node did not answer the opening of the session in time.')),
     )
     try {
-      await link.send(this.#codec.encodeFrame({ type: 'open', ...open, lanes: [own] }))
+      await link.send(openFrame(this.#codec, { type: 'open', ...open, lanes: [own] }))
       const answer = await readFirst(link, this.#codec)
       timer.cancel()
       if (answer.type === 'refused') throw await this.#refused(answer)
@@ -177,7 +177,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       const own = { ...this.#lane.cursor, peer: { storeId, incarnation } }
       const attachment = this.#attach(link, attempt)
       await this.#linkUp(attachment, attempt, { own, peer }, open.epoch)
-      await link.send(this.#codec.encodeFrame({ type: 'accept', ...accept, lanes: [own] }))
+      await link.send(acceptFrame(this.#codec, { type: 'accept', ...accept, lanes: [own] }))
       this.#assertNewest(attempt)
       this.#start(attachment)
     } catch (error) {

@@ -54,6 +54,30 @@ describe('opening a session', () => {
     expect(node.onDisk()).toEqual(['a'])
   })
 
+  test('goes through with more attempts than a frame holds, and says that some were left out', async () => {
+    const { clock, hub, node } = await sides()
+    const name = (no: number) => `att_${String(no).padStart(32, '0')}`
+    const fences = Array.from({ length: 5_000 }, (_, no) => ({ attemptId: name(no), epoch: no + 1 }))
+    const inventory = Array.from({ length: 5_000 }, (_, no) => ({
+      attemptId: name(no),
+      state: 'running' as const,
+      keeper: 'live' as const,
+    }))
+    const link = memoryLinkPair({ clock })
+    const opening = hub.session.open(link.hub, { hubId: 'hub_1', epoch: 1, sessionNo: 1, fences })
+
+    const open = await Session.readOpen(link.node, { signal: never() })
+    await node.session.accept(link.node, open, { ...acceptance, inventory })
+    const accepted = await opening
+
+    // What comes first is what matters most, and it is as much as 64 KiB hold.
+    expect(open.fences).toEqual(fences.slice(0, open.fences.length))
+    expect(open.fences.length).toBeGreaterThan(1_000)
+    expect(accepted.inventory).toEqual(inventory.slice(0, accepted.inventory.length))
+    expect(accepted.inventory.length).toBeGreaterThan(800)
+    expect(accepted.isInventoryCut).toBe(true)
+  })
+
   test('refuses an epoch below the highest seen, also after a restart, and a session number served already', async () => {
     const { clock, hub, node } = await sides()
     await connect(hub, node, { clock, epoch: 5 })
