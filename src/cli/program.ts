@@ -22,6 +22,7 @@ import {
   meshJoin,
   meshMembers,
   meshPending,
+  meshPromote,
   meshRenew,
   meshRevoke,
   meshServe,
@@ -55,6 +56,7 @@ export function buildProgram(world: World): Command {
       meshDeny(mesh),
       meshRevoke(mesh),
       meshRenew(mesh),
+      meshPromote(mesh),
       meshServe(mesh),
     ]),
   )

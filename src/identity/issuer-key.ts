@@ -47,16 +47,16 @@ export async function findIssuerKey(home: Home): Promise<IssuerKey | undefined> 
   const machineKey = await home.keys.load('machine')
   if (own === undefined || machineKey === undefined) return undefined
   const key = keyFromBytes(machineKey)
-  const certificate = await certificateOf(home, { meshId: own.meshId, keyPeerId: peerIdOf(key) })
+  const certificate = await certificateOf(home, { meshId: own.meshId, keyPeerId: peerIdOf(key), nowMs: Date.now() })
   return certificate === undefined ? undefined : { meshId: own.meshId, issuerId: certificate.issuerId, key }
 }
 
 async function certificateOf(
   home: Home,
-  of: { readonly meshId: string; readonly keyPeerId: string },
+  of: { readonly meshId: string; readonly keyPeerId: string; readonly nowMs: number },
 ): Promise<IssuerCertificate | undefined> {
   for (const certificate of await openCertificates(home, of.meshId)) {
-    if (certificate.keyPeerId === of.keyPeerId) return certificate
+    if (certificate.keyPeerId === of.keyPeerId && certificate.expiresAtMs >= of.nowMs) return certificate
   }
   return undefined
 }

@@ -15,6 +15,10 @@ export interface JoinRequest {
   readonly nowMs: number
   /** The highest serial that is known of other issuers; the new one is above it. */
   readonly serialAbove?: number
+  /** The live member that has a name, whoever let it in; beside what this book knows. */
+  readonly holderOf?: (name: string) => string | undefined
+  /** Whether a machine that has a name in this book is out of the mesh: its name is free. */
+  readonly isOut?: (machinePeerId: string) => boolean
   /** Voids the memberships that the replaced machine has so far. Before the new one is signed. */
   readonly retire?: (machinePeerId: string) => Promise<void>
 }
@@ -82,9 +86,13 @@ async function checkName(
       details: { argument: '--name' },
     })
   }
-  const replaces = invite.replaces === undefined ? undefined : await book.ownerOfName(invite.replaces)
-  const owner = await book.ownerOfName(name)
-  if (owner !== undefined && owner !== request.joinerPeerId && owner !== replaces) {
+  const holder = async (wanted: string): Promise<string | undefined> =>
+    (await book.ownerOfName(wanted)) ?? request.holderOf?.(wanted)
+  const owner = await holder(name)
+  const isFree = owner !== undefined && request.isOut?.(owner) === true
+  const replaces = invite.replaces === undefined ? (isFree ? owner : undefined) : await holder(invite.replaces)
+  const others = [owner, request.holderOf?.(name)].filter((one) => one !== undefined && !isFree)
+  if (others.some((one) => one !== request.joinerPeerId && one !== replaces)) {
     throw new NfltrError('name_taken', `The name ${name} belongs to another machine of the mesh.`, {
       hint: 'Choose another with --name.',
       details: { name },

@@ -11,6 +11,7 @@ import type { FrameStream } from './frame-stream.ts'
 import { heedingRefusal, receive, refuse } from './hello.ts'
 import { challengeOf, checkIssuer } from './issuer-identity.ts'
 import { answerKnock, joinedOf, takeJoined } from './knock.ts'
+import { certifyIfOwner, namesIn } from './owners.ts'
 import { revoke } from './revoking.ts'
 import type { Roster } from './roster.ts'
 import type { OwnStanding } from './standing.ts'
@@ -67,8 +68,10 @@ export async function answerJoiner(frames: FrameStream, side: IssuerSide): Promi
       nameWanted: answer.nameWanted,
       nowMs: side.wallMs(),
       serialAbove: side.roster.highestSerial(),
+      ...namesIn(side),
       retire: (machinePeerId) => retire(side, machinePeerId),
     })
+    await certifyIfOwner(side, membership)
     await side.roster.take(
       { membership: envelope, addressRecords: [answer.addressRecord] },
       { seenAtMs: side.wallMs() },

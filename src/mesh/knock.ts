@@ -10,6 +10,7 @@ import type { FrameStream } from './frame-stream.ts'
 import { heedingRefusal, receive } from './hello.ts'
 import { certificatesOf, challengeOf, checkIssuer } from './issuer-identity.ts'
 import type { IssuerSide, JoinedMembership, JoinerFacts } from './join.ts'
+import { certifyIfOwner, namesIn } from './owners.ts'
 
 /** A knock proves nothing but its key; the field is not optional on the wire. */
 const noProof = new Uint8Array(32)
@@ -41,8 +42,17 @@ export async function answerKnock(frames: FrameStream, side: IssuerSide): Promis
   }
   side.onProven()
   const serialAbove = side.roster.highestSerial()
+  const holder = namesIn(side).holderOf(answer.name)
+  if (answer.isApproved && holder !== undefined && holder !== answer.peerId) throw nameTaken(answer.name)
   const issued = await admitKnocker(book, signer, { answer, nowMs, serialAbove })
   return await letIn(frames, side, { ...issued, addressRecord: said.addressRecord })
+}
+
+function nameTaken(name: string): NfltrError {
+  return new NfltrError('name_taken', `The name ${name} belongs to another machine of the mesh.`, {
+    hint: 'Let the owner approve it under another: nfltr mesh approve FINGERPRINT --name NAME',
+    details: { name },
+  })
 }
 
 /** A machine that is a member, was perhaps away for too long, and was not revoked: it gets its newest membership, renewed. */
@@ -67,6 +77,7 @@ async function letIn(
   issued: Issued & { readonly addressRecord: Uint8Array },
 ): Promise<Membership> {
   const { envelope, membership, addressRecord } = issued
+  await certifyIfOwner(side, membership)
   await side.roster.take({ membership: envelope, addressRecords: [addressRecord] }, { seenAtMs: side.wallMs() })
   await frames.send(encodeHandshake(joinedOf(side, envelope)))
   return membership

@@ -19,7 +19,7 @@ import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { Refusals } from './refusals.ts'
-import { Renewal, renewMember } from './renewal.ts'
+import { Renewal, renewMember, takeOverFrom } from './renewal.ts'
 import { revoke } from './revoking.ts'
 import { factsOfMember, type RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
@@ -277,12 +277,14 @@ export class MeshHost implements Peers {
    * @returns the version of this issuer's list
    * @throws {NfltrError} `no_mesh`, `revoked` where this issuer may sign no more
    */
-  revoke(role: IssuerRole, machinePeerIds: readonly string[]): Promise<number> {
+  async revoke(role: IssuerRole, machinePeerIds: readonly string[]): Promise<number> {
+    const trust = this.#trust()
     const entries = machinePeerIds.map((peerId) => ({
       peerId,
       serial: this.#place.roster?.entryOf(peerId)?.membership.body.serial ?? 0,
     }))
-    return revoke({ ...role, trust: this.#trust(), nowMs: this.#place.wallMs() }, entries)
+    const inherited = await takeOverFrom(this.#place, role, machinePeerIds)
+    return await revoke({ ...role, trust, nowMs: this.#place.wallMs() }, [...entries, ...inherited])
   }
 
   /**

@@ -1,6 +1,6 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
-import { isDueForRenewal, type Membership, type Role } from '../core/membership.ts'
+import { isDueForRenewal, type Membership, mayRenew, type Role } from '../core/membership.ts'
 import { renewMembership } from '../identity/renewing.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import { withPeerId } from './addresses.ts'
@@ -8,6 +8,7 @@ import type { IssuerRole } from './join.ts'
 import { type JoinedMesh, type JoinHostOptions, knockAt } from './join-host.ts'
 import type { MemberLinks } from './member-links.ts'
 import type { OwnPlace } from './own-place.ts'
+import { certifyOwner } from './owners.ts'
 import type { Refusals } from './refusals.ts'
 import type { RosterEntry } from './roster.ts'
 
@@ -209,8 +210,35 @@ export async function renewMember(
     nowMs: place.wallMs(),
     serialAbove: roster.highestSerial(),
   })
+  const { machinePeerId } = membership
+  const isFurtherOwner = membership.roles.includes('owner') && machinePeerId !== place.facts.machinePeerId
+  if (isFurtherOwner && issuer.signer.issuerId === issuer.signer.meshId) {
+    await certifyOwner(trust, issuer.signer, { machinePeerId, nowMs: place.wallMs() })
+  }
   await roster.take({ membership: envelope, addressRecords: [] })
   return membership
+}
+
+/**
+ * What an owner that is about to be revoked leaves behind: the members that it let in get a membership of this issuer, since
+ * nothing that it signed counts from then on, and what it had revoked stays so.
+ *
+ * @returns the entries to go into this issuer's list
+ */
+export async function takeOverFrom(
+  place: OwnPlace,
+  issuer: IssuerRole,
+  machinePeerIds: readonly string[],
+): Promise<readonly { readonly peerId: string; readonly serial: number }[]> {
+  const { roster, trust } = place
+  const issuerIds = machinePeerIds.flatMap((peerId) => trust?.certificateOf(peerId)?.issuerId ?? [])
+  for (const { membership } of roster?.entries() ?? []) {
+    const { issuerId, machinePeerId } = membership.body
+    if (!issuerIds.includes(issuerId) || machinePeerIds.includes(machinePeerId)) continue
+    if (trust?.objectionTo(membership.body) !== undefined || !mayRenew(membership.body, place.wallMs())) continue
+    await renewMember(place, issuer, { membership: membership.body })
+  }
+  return issuerIds.flatMap((issuerId) => trust?.listOf(issuerId).entries ?? [])
 }
 
 function issuersKnown(place: OwnPlace): readonly { readonly address: string; readonly peerId: string }[] {

@@ -154,6 +154,11 @@ export class Trust {
     return [...this.#certificates.values()].filter(({ body }) => !this.#isVoid(body)).map(({ envelope }) => envelope)
   }
 
+  /** What lets the key of a machine sign now. */
+  certificateOf(keyPeerId: string): IssuerCertificate | undefined {
+    return this.issuers().certificates?.find((certificate) => certificate.keyPeerId === keyPeerId)
+  }
+
   /** Takes certificates after checking them; on disk when it resolves. @returns whether anything was new */
   async takeCertificates(envelopes: readonly Uint8Array[]): Promise<boolean> {
     let isNews = false
@@ -173,15 +178,14 @@ export class Trust {
   async #takeCertificate(envelope: Uint8Array): Promise<boolean> {
     const body = await openIssuerCertificate(envelope, { meshId: this.#options.meshId })
     const known = this.#certificates.get(body.issuerId)
-    if (body.issuerId === this.#options.meshId || (known !== undefined && known.body.issuedAtMs >= body.issuedAtMs)) {
-      return false
-    }
+    if (body.issuerId === this.#options.meshId) return false
+    if (known !== undefined && known.body.expiresAtMs >= body.expiresAtMs) return false
     if (known === undefined && this.#certificates.size >= issuersMax) {
       throw new NfltrError('queue_full', `A mesh has at most ${issuersMax} further owners.`)
     }
     this.#certificates.set(body.issuerId, { body, envelope })
-    const { issuerId, issuedAtMs } = body
-    await this.#options.files.saveCertificate({ issuerId, issuedAtMs, envelope })
+    const { issuerId, expiresAtMs } = body
+    await this.#options.files.saveCertificate({ issuerId, expiresAtMs, envelope })
     return true
   }
 

@@ -94,10 +94,10 @@ export interface RevocationRecord {
   readonly conflict?: Uint8Array
 }
 
-/** What lets a further owner issue, as an envelope; newest for each issuer. */
+/** What lets a further owner issue, as an envelope; for each issuer the one with the latest end. */
 export interface CertificateRecord {
   readonly issuerId: string
-  readonly issuedAtMs: number
+  readonly expiresAtMs: number
   readonly envelope: Uint8Array
 }
 
@@ -121,7 +121,7 @@ export interface MeshFiles {
   saveRevocations(record: RevocationRecord): Promise<boolean>
 
   certificates(): Promise<readonly CertificateRecord[]>
-  /** Keeps a certificate unless one of that issuer that is as new is kept. @returns whether it was kept */
+  /** Keeps a certificate unless one of that issuer that ends as late is kept. @returns whether it was kept */
   saveCertificate(record: CertificateRecord): Promise<boolean>
 
   /** The newest verified issue time seen, milliseconds since 1970; 0 where none was (rule 16). */

@@ -1,6 +1,7 @@
 import { NfltrError } from '../../core/errors.ts'
 import { isMachineName, type Role } from '../../core/membership.ts'
 import { loadIssuerKey } from '../../identity/issuer-key.ts'
+import { onlyMeshKey } from '../../mesh/owners.ts'
 import type { Home, KnockRecord } from '../../ports/home.ts'
 import { instant } from './instant.ts'
 
@@ -25,7 +26,8 @@ export async function approveKnock(
   home: Home,
   choice: { readonly fingerprint: string; readonly roles: readonly Role[]; readonly name?: string },
 ): Promise<Document> {
-  await loadIssuerKey(home)
+  const signer = await loadIssuerKey(home)
+  if (choice.roles.includes('owner') && signer.issuerId !== signer.meshId) throw onlyMeshKey()
   const knock = await findKnock(home, choice.fingerprint, digitsMin.approve)
   const { peerId, fingerprint } = knock
   const name = choice.name ?? knock.name ?? ''

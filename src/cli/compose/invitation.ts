@@ -5,6 +5,7 @@ import { encodeInvite } from '../../identity/invites.ts'
 import { loadIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf, peerIdOf } from '../../identity/keys.ts'
 import { ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
+import { onlyMeshKey } from '../../mesh/owners.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Home, InviteRecord } from '../../ports/home.ts'
 import { openHome } from '../../store/home/home.ts'
@@ -34,11 +35,12 @@ export async function invite(
 ): Promise<void> {
   const home = openHome({ ...options, env: context.env })
   const machine = await loadMachine(home)
-  await loadIssuerKey(home)
+  const signer = await loadIssuerKey(home)
+  if (options.role === 'owner' && signer.issuerId !== signer.meshId) throw onlyMeshKey()
   const wait = new InviteWait(context, home)
   try {
     await wait.begin(options)
-    const record = await writeInvite(home, options)
+    const record = await writeInvite(home, machine, options)
     tell(await inviteEvent({ home, machine, record, addresses: await wait.addresses() }))
     if (!options.wait) return
     const peerId = await wait.untilJoined(record)
@@ -143,7 +145,7 @@ class InviteWait {
   }
 }
 
-async function writeInvite(home: Home, options: InviteOptions): Promise<InviteRecord> {
+async function writeInvite(home: Home, machine: Machine, options: InviteOptions): Promise<InviteRecord> {
   const random = systemRandom()
   const createdAtMs = Date.now()
   const record: InviteRecord = {
@@ -155,11 +157,21 @@ async function writeInvite(home: Home, options: InviteOptions): Promise<InviteRe
     ...(options.name === undefined ? {} : { name: options.name }),
     ...(options.replace === undefined ? {} : { replaces: options.replace }),
   }
-  if (options.replace !== undefined && (await home.issuer.ownerOfName(options.replace)) === undefined) {
+  if (options.replace !== undefined && !(await isNameKnown(home, machine, options.replace))) {
     throw new NfltrError('not_found', `No member is called ${options.replace}.`, { details: { argument: '--replace' } })
   }
   await home.issuer.addInvite(record)
   return record
+}
+
+/** In this owner's book, or of a member that another owner let in. */
+async function isNameKnown(home: Home, issuers: Issuers, name: string): Promise<boolean> {
+  if ((await home.issuer.ownerOfName(name)) !== undefined) return true
+  for (const record of await home.mesh.roster()) {
+    const membership = await openMembership(record.membership, issuers).catch(() => undefined)
+    if (membership?.name === name) return true
+  }
+  return false
 }
 
 async function inviteEvent(of: {

@@ -1,4 +1,4 @@
-import { watch } from 'node:fs'
+import { type FSWatcher, watch } from 'node:fs'
 import { NfltrError } from '../../core/errors.ts'
 import { findIssuerKey, loadIssuerKey } from '../../identity/issuer-key.ts'
 import { ensurePrivateFolder } from '../../platform/files.ts'
@@ -45,20 +45,23 @@ export async function playIssuer(
 
 /**
  * Plays the issuer beside a hub or node of an owner's home for as long as nobody else does, and takes the role over when
- * it is laid down. On a machine that owns nothing this does nothing.
+ * it is laid down. On a machine that owns nothing this waits until it does.
  */
 export async function keepIssuer(
   context: Context,
   options: { readonly home: Home },
 ): Promise<{ close(): Promise<void> }> {
   const { home } = options
-  if ((await findIssuerKey(home)) === undefined) return { close: async () => undefined }
   let issuer: Issuer | undefined
   let isClosed = false
+  let watcher: FSWatcher | undefined
   let attempt = Promise.resolve()
   const tryToPlay = (): void => {
     attempt = attempt.then(async () => {
-      if (issuer !== undefined || isClosed) return
+      if (issuer !== undefined || isClosed || (await findIssuerKey(home)) === undefined) return
+      // Only an owner has a book; its folder shows when the role is laid down.
+      await ensurePrivateFolder(home.paths.issuer)
+      watcher ??= watch(home.paths.issuer, { persistent: false }, tryToPlay).on('error', () => undefined)
       try {
         issuer = await playIssuer(context, { home })
       } catch (thrown) {
@@ -67,15 +70,15 @@ export async function keepIssuer(
       }
     })
   }
-  await ensurePrivateFolder(home.paths.issuer)
-  const watcher = watch(home.paths.issuer, { persistent: false }, tryToPlay)
-  watcher.on('error', () => undefined)
+  // A machine may become an owner while this runs.
+  const unwatch = home.mesh.watch(tryToPlay)
   tryToPlay()
   await attempt
   return {
     close: async () => {
       isClosed = true
-      watcher.close()
+      unwatch()
+      watcher?.close()
       await attempt
       await issuer?.close()
     },

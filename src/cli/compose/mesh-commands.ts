@@ -1,5 +1,6 @@
 import { NfltrError } from '../../core/errors.ts'
 import { isWithin, type Membership } from '../../core/membership.ts'
+import { findIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
 import { createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
 import { createMesh as startMesh } from '../../mesh/peers.ts'
@@ -18,6 +19,7 @@ import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { lookAround, type Surroundings } from './look-around.ts'
 import { addresses, settingsOfHome } from './mesh-process.ts'
+import { promoteMember } from './promotion.ts'
 import { renewByName } from './renewing.ts'
 import { revokeMember } from './revocation.ts'
 
@@ -48,6 +50,7 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     pending: (options) => pendingKnocks(homeOf(options)),
     approve: (options) => approveKnock(homeOf(options), options),
     deny: (options) => denyKnock(homeOf(options), options.fingerprint),
+    promote: (options) => promoteMember(context, homeOf(options), options.name),
     renew: (options) => renewByName(context, homeOf(options), options.name),
     revoke: (options) => revokeMember(context, homeOf(options), options.name),
     serve: async (options, ready) => {
@@ -76,7 +79,7 @@ async function show(home: Home): Promise<Document> {
     fingerprint: fingerprintOf(machine.peerId),
     peer_id: machine.peerId,
     listen: running.flatMap((process) => process.listen),
-    is_owner: (await home.keys.load('mesh')) !== undefined,
+    is_owner: (await findIssuerKey(home)) !== undefined,
     expires_at: instant(machine.membership.expiresAtMs),
     relays: machine.files.relays,
   }

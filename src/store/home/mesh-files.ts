@@ -35,7 +35,7 @@ const revocationsKind = {
 } as const
 const certificateKind = {
   name: 'an issuer certificate',
-  shape: { issuerId: 'string', issuedAtMs: 'number', envelope: 'bytes' },
+  shape: { issuerId: 'string', expiresAtMs: 'number', envelope: 'bytes' },
 } as const
 const seenKind = { name: 'the newest issue time', shape: { seenMs: 'number' } } as const
 
@@ -75,7 +75,7 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       inTurn(async () => {
         const name = folderName(record.issuerId)
         const kept = await readOrForget<CertificateRecord>(join(issuersDir, name), certificateKind)
-        if (kept !== undefined && kept.issuedAtMs >= record.issuedAtMs) return false
+        if (kept !== undefined && kept.expiresAtMs >= record.expiresAtMs) return false
         await save(issuersDir, { name, value: record })
         return true
       }),
