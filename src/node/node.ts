@@ -5,6 +5,7 @@ import type { ClaimMessage, Decline, NodeAttempt } from '../core/node-attempt-st
 import { isOpen } from '../core/node-attempt-step.ts'
 import type { NodeApi } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import { objectionToHub } from './allowed-hubs.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
 import { hex } from './digest.ts'
@@ -88,7 +89,7 @@ class RunningNode implements Node {
           send({ type: 'message', ref: message.ref, messageId: message.messageId, state: 'not_taken' })
         }
       },
-      card: () => this.#card,
+      card: (hubId) => this.#cardFor(hubId),
       capacity: (hubId) => this.#capacityFor(hubId),
       isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
     })
@@ -276,6 +277,8 @@ class RunningNode implements Node {
   #judge(hubId: string, claim: ClaimMessage, isNewClaim: boolean): Decline | undefined {
     const agent = this.#attempts.agent(claim.ref.agentId)
     if (agent !== undefined && agent.hubId !== hubId) return never('declined', 'The claim named another hub’s agent.')
+    const objection = this.#objectionTo(hubId)
+    if (objection !== undefined) return never('declined', objection.message)
     const decline = judgeClaim(claim, {
       ...this.#sharing.policyFor(hubId),
       card: this.#card,
@@ -289,7 +292,17 @@ class RunningNode implements Node {
 
   #capacityFor(hubId: string): Capacity {
     const capacity = this.#capacity()
-    return { ...capacity, free: Math.min(capacity.free, this.#sharing.freeFor(hubId)) }
+    const isAllowed = this.#objectionTo(hubId) === undefined
+    return { ...capacity, free: isAllowed ? Math.min(capacity.free, this.#sharing.freeFor(hubId)) : 0 }
+  }
+
+  #cardFor(hubId: string): NodeCard {
+    const objection = this.#objectionTo(hubId)
+    return objection === undefined ? this.#card : { ...this.#card, unavailable: objection }
+  }
+
+  #objectionTo(hubId: string): NodeCard['unavailable'] {
+    return objectionToHub(this.#ports.settings.allowHubs, this.#sessions.machineNameOf(hubId))
   }
 
   #capacity() {

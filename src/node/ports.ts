@@ -44,6 +44,8 @@ export interface NodeSettings {
   readonly allowAllTools: NodeCard['allows']['allTools']
   /** How long this node may be silent before its agents count as lost, where a spawn does not say. */
   readonly lostAfterMs?: number
+  /** Machines whose hubs may use this node, by name; absent: every hub of the mesh (rule 33). */
+  readonly allowHubs?: readonly string[]
   /** Slots that one hub may hold at once; absent: all of them. */
   readonly maxAgentsPerHub?: number
   /** `none`: no agent can run here, and the card says so. */

@@ -20,7 +20,8 @@ export interface SessionsInside {
   restarted(hubId: string, restart: LaneRestart, send: (message: NodeMessage) => void): void
   /** A message of the hub was set aside, since it could not be applied (rule 26). */
   quarantined(hubId: string, poison: Poison, send: (message: NodeMessage) => void): void
-  card(): NodeCard
+  /** The node as one hub may use it. */
+  card(hubId: string): NodeCard
   /** Slots as one hub may use them now. */
   capacity(hubId: string): Capacity
   isBusy(hubId: string): boolean
@@ -79,6 +80,11 @@ export class Sessions {
     return this.#hubs.get(hubId)?.fences.get(attemptId) ?? 0
   }
 
+  /** The machine of a hub, by the name in its membership when it was last here. */
+  machineNameOf(hubId: string): string | undefined {
+    return this.#hubs.get(hubId)?.name
+  }
+
   record(hubId: string): HubRecord | undefined {
     return this.#hubs.get(hubId)?.record
   }
@@ -98,9 +104,9 @@ export class Sessions {
 
   /** Tells every hub that is here how many slots are free, and with `withCard` what the node is. */
   tellCapacity(options: { readonly withCard: boolean }): void {
-    const card = options.withCard ? { card: this.#inside.card() } : {}
     for (const [hubId, { session }] of this.#hubs) {
       session.setBusy(this.#inside.isBusy(hubId))
+      const card = options.withCard ? { card: this.#inside.card(hubId) } : {}
       session.control({ type: 'capacity', capacity: this.#inside.capacity(hubId), ...card })
     }
   }
@@ -165,12 +171,12 @@ export class Sessions {
     await hub.session.accept(link, open, {
       bootId,
       inventory: inventory(open.hubId),
-      card: card(),
+      card: card(open.hubId),
       capacity: capacity(open.hubId),
     })
     this.#ports.note?.({ event: 'hub_attached', fields: { hub_id: open.hubId, machine: peer.name } })
     // What changed while the answer was on its way.
-    hub.session.control({ type: 'capacity', capacity: capacity(open.hubId), card: card() })
+    hub.session.control({ type: 'capacity', capacity: capacity(open.hubId), card: card(open.hubId) })
   }
 
   async #hub(hubId: string, machinePeerId: string): Promise<Hub> {

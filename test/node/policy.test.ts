@@ -204,6 +204,29 @@ describe('a hub that was revoked', () => {
   })
 })
 
+describe('a node that its owner gave to the hubs of one machine', () => {
+  test('takes work from those alone, and shows the others no slots', async () => {
+    const world = await World.open({ program: worker, settings: { allowHubs: ['elsewhere'] } })
+
+    await world.hub.send(claim('a1', agent('a1')))
+    await world.run()
+
+    expect(answers(world)).toEqual(['att_a1 declined for good'])
+    expect(world.machine.launches).toEqual([])
+    expect(world.hub.accepted).toMatchObject({ capacity: { free: 0 }, card: { unavailable: { reason: 'declined' } } })
+  })
+
+  test('serves the machine that was named', async () => {
+    const world = await World.open({ program: worker, settings: { allowHubs: ['elsewhere', hubFacts.name] } })
+
+    await world.hub.send(claim('a1', agent('a1')))
+    await world.run()
+
+    expect(answers(world)).toEqual(['att_a1 claimed'])
+    expect(world.hub.accepted?.card).not.toHaveProperty('unavailable')
+  })
+})
+
 describe('a continuation', () => {
   const toEnd = { request: { brief: 'please end' } }
 

@@ -24,6 +24,7 @@ export interface NodeJoinOptions {
   readonly name?: string
   readonly maxAgents?: number
   readonly maxAgentsPerHub?: number
+  readonly allowHub?: readonly string[]
   readonly lostAfter?: number
   readonly label?: readonly (readonly [string, string])[]
   readonly describe?: string
@@ -62,6 +63,7 @@ export function nodeJoin(world: NodeWorld): Command {
     .option('--capability <name>', 'a capability hubs can require; may be repeated', collectText)
     .option('--offer <name=path[:ro]>', 'a folder agents may work in; may be repeated', collect(keyValue))
     .option('--allow-all-tools', 'let agents here use every tool without asking')
+    .option('--allow-hub <name>', 'only hubs of this machine may use the node; may be repeated', collect(machineName))
     .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
     .option('--claude <path>', 'the Claude Code program to run')
     .option('--pass-env <name>', 'a variable agents get as well; may be repeated', collectText)

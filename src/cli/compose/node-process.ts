@@ -92,6 +92,7 @@ export async function serveNode(
         capabilities: options.capability ?? [],
         offers: settings.offers.map(({ name, mode }) => ({ name, mode })),
         maxAgents: settings.maxAgents,
+        ...(options.allowHub === undefined ? {} : { allowHubs: options.allowHub }),
         ...(options.maxAgentsPerHub === undefined ? {} : { maxAgentsPerHub: options.maxAgentsPerHub }),
         ...(options.lostAfter === undefined ? {} : { lostAfterMs: options.lostAfter }),
         allowAllTools: allToolsOf(context, options),
@@ -108,7 +109,7 @@ export async function serveNode(
     const control = await publishControl(
       home.paths,
       { kind: 'node' },
-      nodeRoutes({ status: () => nodeStatusDocument({ node, mesh, links, home }) }),
+      nodeRoutes({ status: () => nodeStatusDocument({ node, mesh, links, home, allowHubs: options.allowHub }) }),
     )
     teardown.add(() => control.close())
     const listen = mesh.listenAddresses()
@@ -120,7 +121,7 @@ export async function serveNode(
       name: machine.membership.name,
       listen,
       pid: process.pid,
-      allows: allowsDocument(node.card),
+      allows: allowsDocument(node.card, options.allowHub),
       credential: node.card.credential,
       ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
       ...notesOf(node.card),

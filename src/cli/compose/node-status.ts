@@ -20,6 +20,8 @@ export async function nodeStatusDocument(of: {
   readonly mesh: MeshHost
   readonly links: LinkLog
   readonly home: Home
+  /** Machines whose hubs may use the node; absent: all. */
+  readonly allowHubs: readonly string[] | undefined
 }): Promise<Record<string, unknown>> {
   const { node, mesh, links, home } = of
   const status = await node.status()
@@ -47,12 +49,12 @@ export async function nodeStatusDocument(of: {
       bytes: hubs.reduce((sum, { outbox }) => sum + outbox.bytes, 0),
     },
     disk: { free_bytes: free, state: free < diskFullBytes ? 'full' : free < diskLowBytes ? 'low' : 'ok' },
-    allows: allowsDocument(node.card),
+    allows: allowsDocument(node.card, of.allowHubs),
     version: node.card.version,
   }
 }
 
-export function allowsDocument(card: NodeCard): Record<string, unknown> {
+export function allowsDocument(card: NodeCard, hubs: readonly string[] | undefined): Record<string, unknown> {
   const { allTools, monitors, repos } = card.allows
-  return { all_tools: allTools, monitors, repos }
+  return { all_tools: allTools, monitors, repos, ...(hubs === undefined ? {} : { hubs }) }
 }
