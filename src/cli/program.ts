@@ -3,6 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import { noun } from './command.ts'
 import { agentList } from './commands/agent-list.ts'
 import { agentLogs } from './commands/agent-logs.ts'
+import { agentReceipt } from './commands/agent-receipt.ts'
 import { agentResult } from './commands/agent-result.ts'
 import { agentSend } from './commands/agent-send.ts'
 import { agentShow } from './commands/agent-show.ts'
@@ -75,6 +76,7 @@ export function buildProgram(world: World): Command {
       agentList(agents),
       agentShow(agents),
       agentLogs(agents),
+      agentReceipt(agents),
     ]),
   )
   program.addCommand(

@@ -5,6 +5,7 @@ import type {
   HubApi,
   HubStatusDocument,
   NodeApi,
+  ReceiptDocument,
   SessionIdentity,
   ToolCall,
   ToolReply,
@@ -33,6 +34,10 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
     doubt: async (callKey) => void (await json(endpoint, 'POST', paths.doubt, { call_key: callKey })),
     status: () => json<HubStatusDocument>(endpoint, 'GET', paths.status),
     showAgent: (agentId) => json(endpoint, 'GET', paths.agent.replace(':id', encodeURIComponent(agentId))),
+    receipt: (agentId, { turn }) => {
+      const path = paths.receipt.replace(':id', encodeURIComponent(agentId))
+      return json<ReceiptDocument>(endpoint, 'GET', turn === undefined ? path : `${path}?turn=${turn}`)
+    },
     logs: async (agentId, { fromSeq, limit }) => {
       const path = `${paths.logs.replace(':id', encodeURIComponent(agentId))}?from_seq=${fromSeq}&limit=${limit}`
       const page = await json(endpoint, 'GET', path)

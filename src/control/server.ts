@@ -123,6 +123,10 @@ export function hubRoutes(hub: HubApi): Hono {
     return context.json({})
   })
   routes.get(paths.agent, async (context) => context.json(await hub.showAgent(context.req.param('id'))))
+  routes.get(paths.receipt, async (context) => {
+    const turn = wholeNumber(context.req.query('turn'), 0)
+    return context.json(await hub.receipt(context.req.param('id'), turn === 0 ? {} : { turn }))
+  })
   routes.get(paths.logs, async (context) => {
     const page = await hub.logs(context.req.param('id'), {
       fromSeq: wholeNumber(context.req.query('from_seq'), 0),

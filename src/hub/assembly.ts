@@ -25,6 +25,8 @@ export interface Assembly {
   readonly epoch: Epoch
   /** Resolves when this hub has been replaced. */
   readonly failed: Promise<NfltrError>
+  /** Calls back every second. */
+  readonly onTick: (listener: () => void) => void
   close(): void
 }
 
@@ -72,6 +74,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     randomId,
     isHeld: (taskId) => restoration.isHeld(taskId),
   })
+  const tickListeners = new Set<() => void>()
   const proof = new LinkProof({
     clock,
     liveness,
@@ -89,6 +92,9 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     changed: () => {
       placing.trigger()
       changes.notify()
+    },
+    ticked: () => {
+      for (const listener of tickListeners) listener()
     },
     woke: (missedMs) => {
       placing.postpone(missedMs)
@@ -208,6 +214,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     holder,
     epoch,
     failed: failed.promise,
+    onTick: (listener) => tickListeners.add(listener),
     close: () => {
       membersGone.close()
       placing.close()

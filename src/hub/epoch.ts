@@ -44,6 +44,8 @@ export class Epoch {
   async meet(highestSeen: number, { isOwn }: { readonly isOwn: boolean }): Promise<void> {
     if (highestSeen < this.#current || (isOwn && highestSeen === this.#current)) return
     if (this.#isCommitted) {
+      // This process ends. The next one, which holds the project's lock like this one, starts above what was seen.
+      await this.#engine.transact((tx) => tx.put(keys.epoch, encodeRecord({ epoch: highestSeen })))
       const message = `Another process of this hub is at epoch ${highestSeen}; this one is at ${this.#current}.`
       throw new NfltrError('stale_epoch', message, {
         hint: 'Another hub process of this project has taken over. This one has ended.',

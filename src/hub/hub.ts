@@ -1,5 +1,13 @@
 import type { Clock } from '../ports/clock.ts'
-import type { Hold, HubApi, HubStatusDocument, SessionIdentity, ToolCall, ToolReply } from '../ports/hub-api.ts'
+import type {
+  Hold,
+  HubApi,
+  HubStatusDocument,
+  ReceiptDocument,
+  SessionIdentity,
+  ToolCall,
+  ToolReply,
+} from '../ports/hub-api.ts'
 import type { Liveness } from '../ports/liveness.ts'
 import type { Peers } from '../ports/peers.ts'
 import type { Random } from '../ports/random.ts'
@@ -9,6 +17,7 @@ import { type Assembly, assemble } from './assembly.ts'
 import { answerCall } from './calls.ts'
 import { logsPage, showAgent, statusDocument } from './documents.ts'
 import type { Holder } from './holder.ts'
+import { receiptOf } from './receipt.ts'
 import type { HubFacts } from './world.ts'
 
 export interface HubPorts {
@@ -54,6 +63,16 @@ export class Hub implements HubApi {
    */
   run(): Promise<void> {
     return this.#ended.promise
+  }
+
+  /** Resolves once nobody has had any use of this hub for so long, in awake time. */
+  idleFor(spanMs: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#assembly.onTick(() => {
+        const sinceMs = this.#idleSinceMs
+        if (sinceMs !== undefined && this.#ports.clock.nowMs() - sinceMs >= spanMs) resolve()
+      })
+    })
   }
 
   /**
@@ -113,6 +132,10 @@ export class Hub implements HubApi {
   async logs(agentId: string, options: { readonly fromSeq: number; readonly limit: number }) {
     await this.#ports.engine.settled()
     return await logsPage(this.#assembly.world, agentId, options)
+  }
+
+  async receipt(agentId: string, options: { readonly turn?: number }): Promise<ReceiptDocument> {
+    return await receiptOf(this.#assembly.world, agentId, options)
   }
 
   async stop(): Promise<void> {

@@ -20,6 +20,8 @@ export interface WatchParts {
   readonly changed: () => void
   /** This process was not running for so long: every link has to prove itself, and every wait begins again. */
   readonly woke: (missedMs: number) => void
+  /** Every second, after all that: whoever waits for a time to pass needs no timer of its own. */
+  readonly ticked: () => void
 }
 
 const tickMs = 1_000
@@ -43,6 +45,7 @@ export class Watch {
     this.#readings = this.#parts.liveness.clocks()
     this.#timer = this.#parts.clock.after(tickMs, () => {
       this.#tick()
+      this.#parts.ticked()
       this.start()
     })
   }

@@ -35,7 +35,12 @@ export interface HubApi {
   /** `agent show`: the agent's whole record as a document. */
   showAgent(agentId: string): Promise<Record<string, unknown>>
   /** `agent logs`: events from a sequence number on, oldest first, at most `limit`. */
-  logs(agentId: string, options: { readonly fromSeq: number; readonly limit: number }): Promise<{ readonly events: readonly Record<string, unknown>[]; readonly nextSeq?: number }>
+  logs(
+    agentId: string,
+    options: { readonly fromSeq: number; readonly limit: number },
+  ): Promise<{ readonly events: readonly Record<string, unknown>[]; readonly nextSeq?: number }>
+  /** `agent receipt`: the latest turn that has one, or the one named. @throws {NfltrError} `not_found` */
+  receipt(agentId: string, options: { readonly turn?: number }): Promise<ReceiptDocument>
   /** Ends the hub process; agents keep running. */
   stop(): Promise<void>
 }
@@ -79,6 +84,27 @@ export interface ToolCall {
 export interface ToolReply {
   /** JSON text of the reply's document: exactly these bytes are stored with the offer. */
   readonly body: string
+}
+
+/** A receipt as its hub keeps it, and what that hub knows of the turn: whoever asks holds one against the other. */
+export interface ReceiptDocument {
+  readonly schema: 1
+  readonly receipt_id: string
+  /** The signed envelope, base64. */
+  readonly envelope: string
+  readonly hub_id: string
+  readonly agent_id: string
+  readonly task_id: string
+  readonly turn: number
+  readonly attempt_id: string
+  readonly machine: string
+  /** The machine that has to have signed it. */
+  readonly peer_id: string
+  readonly outcome: string
+  /** SHA-256 of the brief, hex; empty where this hub never had it. */
+  readonly inputs_hash: string
+  /** SHA-256 of the result's text, hex. */
+  readonly result_hash: string
 }
 
 export interface HubStatusDocument {

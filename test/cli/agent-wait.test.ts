@@ -13,7 +13,11 @@ test('a wait that is refused lets the hub go, so that it can end and others can 
       throw refusal
     },
   } as unknown as HubApi
-  const command = agentWait({ io: {} as CliIo, connect: async () => hub })
+  const command = agentWait({
+    io: {} as CliIo,
+    openReceipt: () => Promise.reject(new Error('nobody asks')),
+    connect: async () => hub,
+  })
 
   await expect(command.parseAsync(['agt_x'], { from: 'user' })).rejects.toBe(refusal)
 

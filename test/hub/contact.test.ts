@@ -373,4 +373,20 @@ describe('the epoch of a hub', () => {
     await ended
     expect(other.opens).toEqual([])
   })
+
+  test('is above what a node had seen once a hub that was put back has started anew', async () => {
+    const { twin } = await running()
+    const ended = expect(twin.hub.run()).rejects.toMatchObject({ code: 'stale_epoch' })
+    const other = new ScriptedNode({ name: 'vm2', clock: twin.clock })
+    other.highestEpochSeen = 41
+    twin.peers.connect(other)
+    await ended
+    await twin.crash()
+    twin.nodes.push(other)
+    await twin.start()
+    await twin.clock.advance(1_000)
+
+    expect((await twin.hub.status()).epoch).toBe(42)
+    expect(other.opens).toMatchObject([{ epoch: 42 }])
+  })
 })

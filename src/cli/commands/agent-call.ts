@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
+import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
 import type { Hold, HubApi, SessionIdentity, ToolName } from '../../ports/hub-api.ts'
 import type { CliIo } from '../io.ts'
 
@@ -8,6 +9,8 @@ export interface AgentWorld {
   readonly io: CliIo
   /** A client of the project's hub, started where none runs. */
   connect(options: { readonly hubId?: string }): Promise<HubApi>
+  /** Checks a receipt's id and signature. @throws {NfltrError} `bad_signature` */
+  openReceipt(receipt: StoredReceipt, expected: { readonly machinePeerId: string }): Promise<ReceiptBody>
 }
 
 export type Document = Readonly<Record<string, unknown>>

@@ -19,9 +19,6 @@ import { openMeshProcess, requireRole } from './mesh-process.ts'
 import { projectOf } from './project.ts'
 import { Teardown } from './teardown.ts'
 
-/** How often a hub that may end by itself looks whether it is still of use, in milliseconds. */
-const idleCheckMs = 15_000
-
 /**
  * Runs a project's hub in this process until it is stopped, or idle where that ends it. What it holds is taken in order (key,
  * store, mesh, control socket) and let go in the opposite one.
@@ -76,27 +73,11 @@ export async function serveHub(
     await Promise.race([
       hub.run(),
       lifetime.ending,
-      ...(options.exitWhenIdle === true ? [untilIdle(hub, clock, lifetime.signal)] : []),
+      ...(options.exitWhenIdle === true ? [hub.idleFor(limits.hubIdleExitMs)] : []),
     ])
   } finally {
     await teardown.run()
   }
   // Sockets of libp2p may linger; everything durable is on disk and nothing is owed to anyone.
   process.exit()
-}
-
-function untilIdle(
-  hub: { readonly idleSince: number | undefined },
-  clock: { nowMs(): number },
-  signal: AbortSignal,
-): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = setInterval(() => {
-      const { idleSince } = hub
-      if (idleSince === undefined || clock.nowMs() - idleSince < limits.hubIdleExitMs) return
-      clearInterval(timer)
-      resolve()
-    }, idleCheckMs)
-    signal.addEventListener('abort', () => clearInterval(timer), { once: true })
-  })
 }

@@ -33,6 +33,10 @@ export function agentWorld(context: Context): AgentWorld {
         project: projectOf({ ...options, env, cwd: process.cwd() }),
         env,
       }),
+    openReceipt: async (receipt, expected) => {
+      const { checkReceipt } = await import('../../identity/receipts.ts')
+      return await checkReceipt(receipt, expected)
+    },
   }
 }
 

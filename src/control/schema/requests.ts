@@ -29,6 +29,7 @@ export const paths = {
   stop: '/v1/stop',
   agent: '/v1/agents/:id',
   logs: '/v1/agents/:id/logs',
+  receipt: '/v1/agents/:id/receipt',
 } as const
 
 /** The largest body a client may send, in bytes: a brief of 1 MiB, every character escaped. */
