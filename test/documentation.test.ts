@@ -12,7 +12,9 @@ const manifest = JSON.parse(read('package.json')) as Manifest
 const pages = committed().filter((file) => file.endsWith('.md') && !file.startsWith('test/fixtures/'))
 
 /** Rules that are built, each of which has a row in `docs/internals/rules.md` with tests that try to break it. */
-const builtRules = [1, 2, 3, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 25, 26, 27, 30, 31, 33, 34, 36, 38]
+const builtRules = [
+  1, 2, 3, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 19, 20, 21, 22, 23, 25, 26, 27, 30, 31, 33, 34, 36, 38,
+]
 
 /** First cells of the table rows below a heading, without their backticks. */
 function firstCells(page: string, heading: string): readonly string[] {

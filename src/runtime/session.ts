@@ -24,6 +24,7 @@ import {
   wireCodec,
   workLane,
 } from './session-options.ts'
+import { isPeerFault, refusal } from './session-refusal.ts'
 import { WorkLane } from './work-lane.ts'
 
 /**
@@ -493,16 +494,4 @@ interface Fit {
 
 function epochKey(remote: string): string {
   return `lane/${remote}/session`
-}
-
-function refusal(answer: SessionAccept & { readonly type: 'refused' }): NfltrError {
-  const { code, message, highestEpochSeen } = answer
-  return new NfltrError(code === 'stale_epoch' ? 'stale_epoch' : 'protocol_violation', message, {
-    details: { refused: code, highestEpochSeen },
-  })
-}
-
-function isPeerFault(error: Error | undefined): boolean {
-  if (!(error instanceof NfltrError) || error.details['refused'] !== undefined) return false
-  return error.code === 'invalid_frame' || error.code === 'frame_too_large' || error.code === 'protocol_violation'
 }
