@@ -1,4 +1,5 @@
 import { timingSafeEqual } from 'node:crypto'
+import { chmod } from 'node:fs/promises'
 import { createAdaptorServer } from '@hono/node-server'
 import { type Context, Hono } from 'hono'
 import { bodyLimit } from 'hono/body-limit'
@@ -21,7 +22,8 @@ export interface ControlServer {
 const lastAnswerMs = 250
 
 /**
- * Serves an API on a Unix socket. The folder around it has to be 0700 already: Node binds sockets with open permissions.
+ * Serves an API on a Unix socket of mode 0600. The folder around it has to be 0700 already: a socket is bound with open
+ * permissions, and only then narrowed.
  *
  * @throws {NfltrError} `path_too_long`, `store_held` when another process serves this socket
  */
@@ -51,6 +53,7 @@ export async function serveControl(options: {
       resolve()
     })
   })
+  await chmod(options.socketPath, 0o600)
   return {
     close: () =>
       new Promise((resolve) => {

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -22,6 +22,12 @@ describe('the control API of a hub', () => {
   afterEach(async () => {
     await server.close()
     await rm(folder, { recursive: true })
+  })
+
+  test('is a socket that only its user can open', async () => {
+    const { mode } = await stat(endpoint().socketPath)
+
+    expect((mode & 0o777).toString(8)).toBe('600')
   })
 
   test('carries a call and its reply unchanged, also 5 MiB of awkward characters', async () => {
