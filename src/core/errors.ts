@@ -58,6 +58,7 @@ export const errorCodes = {
   unsupported_platform: { remedy: 'never', exit: 2 },
   stopping: { remedy: 'wait', exit: 1 },
   restarting: { remedy: 'wait', exit: 1 },
+  restart_storm: { remedy: 'change', exit: 1 },
   agent_closed: { remedy: 'change', exit: 1 },
   queue_full: { remedy: 'wait', exit: 1 },
   internal: { remedy: 'never', exit: 1 },

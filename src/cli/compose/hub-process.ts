@@ -17,6 +17,7 @@ import { keepIssuer } from './issuer.ts'
 import { processLifetime } from './lifetime.ts'
 import { openMeshProcess, requireRole } from './mesh-process.ts'
 import { projectOf } from './project.ts'
+import { guardRestarts } from './restart-guard.ts'
 import { Teardown } from './teardown.ts'
 
 /**
@@ -36,9 +37,14 @@ export async function serveHub(
   const project = projectOf({ ...options, env, cwd: process.cwd() })
   const lifetime = processLifetime()
   const teardown = new Teardown()
+  let guard: ReturnType<typeof guardRestarts> | undefined
   try {
     const store = await openLevelStore(home.paths.hub(project.hubId))
     teardown.add(() => store.close())
+    // A hub that its adapter starts says that it may end when idle; any other start is a person's.
+    const isAskedFor = options.exitWhenIdle !== true
+    const dir = home.paths.hub(project.hubId)
+    guard = guardRestarts(dir, { isAskedFor, command: `nfltr hub serve --hub-id ${project.hubId}`, teardown })
     const meshProcess = await openMeshProcess(context, {
       home,
       kind: 'hub',
@@ -70,11 +76,15 @@ export async function serveHub(
     const control = await publishControl(home.paths, { kind: 'hub', hubId: project.hubId }, hubRoutes(hub))
     teardown.add(() => control.close())
     ready(await hub.status())
+    guard.ready()
     await Promise.race([
       hub.run(),
       lifetime.ending,
       ...(options.exitWhenIdle === true ? [hub.idleFor(limits.hubIdleExitMs)] : []),
     ])
+  } catch (error) {
+    guard?.failed(error)
+    throw error
   } finally {
     await teardown.run()
   }

@@ -28,6 +28,7 @@ import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
 import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
+import { guardRestarts } from './restart-guard.ts'
 import { Teardown } from './teardown.ts'
 
 /**
@@ -52,6 +53,7 @@ export async function serveNode(
   })
   const lifetime = processLifetime()
   const teardown = new Teardown()
+  let guard: ReturnType<typeof guardRestarts> | undefined
   try {
     const held = await home.keys.lock('machine')
     teardown.add(() => held.release())
@@ -73,6 +75,8 @@ export async function serveNode(
     const links = watchLinks(mesh, tell)
     const store = await openLevelStore(home.paths.node)
     teardown.add(() => store.close())
+    const isAskedFor = process.stdin.isTTY === true
+    guard = guardRestarts(home.paths.node, { isAskedFor, command: 'nfltr node join, in a terminal', teardown })
     const clock = systemClock()
     const engine = new Engine(store)
     const node = await openNode({
@@ -126,9 +130,13 @@ export async function serveNode(
       ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
       ...notesOf(node.card),
     })
+    guard.ready()
     const failure = await Promise.race([lifetime.ending, store.failed, engine.failed])
     if (failure instanceof Error) throw failure
     tell({ event: 'left', name: machine.membership.name })
+  } catch (error) {
+    guard?.failed(error)
+    throw error
   } finally {
     await teardown.run()
   }
