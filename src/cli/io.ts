@@ -1,6 +1,7 @@
 import { createInterface } from 'node:readline/promises'
 import { errorDocument } from '../control/error-document.ts'
 import { errorCodes, type NfltrError } from '../core/errors.ts'
+import { readText } from './input.ts'
 import { printable } from './printable.ts'
 
 /** What a command may do with the terminal: answers go to stdout, everything else to stderr. */
@@ -18,7 +19,7 @@ export interface CliIo {
   fail(error: NfltrError): void
   /** Asks a person. Only where `isInteractive`. `isSecret` keeps what is typed off the screen. */
   ask(question: string, options?: { readonly isSecret?: boolean }): Promise<string>
-  /** All of standard input. */
+  /** All of standard input. @throws {NfltrError} `invalid_argument` when it is too long or not valid UTF-8 */
   readInput(): Promise<string>
   /** Resolves once everything answered so far has left this process. */
   flushed(): Promise<void>
@@ -60,11 +61,7 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
         if (asked.isSecret === true) stderr.write('\n')
       }
     },
-    readInput: async () => {
-      const chunks: Buffer[] = []
-      for await (const chunk of stdin) chunks.push(chunk as Buffer)
-      return Buffer.concat(chunks).toString('utf8')
-    },
+    readInput: () => readText(stdin, 'Standard input'),
     flushed: () => new Promise((resolve, reject) => stdout.write('', (error) => (error ? reject(error) : resolve()))),
   }
 }

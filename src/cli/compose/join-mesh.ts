@@ -1,10 +1,10 @@
-import { readFile, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
-import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import { decodeInvite, type Invite } from '../../identity/invites.ts'
 import type { JoinWish, MeshHost } from '../../mesh/peers.ts'
 import type { Context } from '../compose.ts'
+import { readTextFile } from '../input.ts'
 import { machineFacts } from './mesh-process.ts'
 
 /** The longest a join may take, in milliseconds. */
@@ -36,17 +36,13 @@ export async function givenInvite(
 }
 
 async function readInviteFile(context: Context, file: string): Promise<string> {
-  try {
-    // An invite is good once and for minutes; a file that others can read deserves a word, not a refusal.
-    if (((await stat(file)).mode & 0o077) !== 0)
-      context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
-    return await readFile(file, 'utf8')
-  } catch (cause) {
-    throw new NfltrError('invalid_argument', `The invite file ${file} could not be read.`, {
-      cause,
-      details: { argument: '--invite-file' },
-    })
-  }
+  const mode = await stat(file).then(
+    (found) => found.mode,
+    () => 0,
+  )
+  // An invite is good once and for minutes; a file that others can read deserves a word, not a refusal.
+  if ((mode & 0o077) !== 0) context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
+  return await readTextFile(file, '--invite-file')
 }
 
 /** Redeems an invite with its issuer. @throws {NfltrError} as `MeshHost.join` does */
