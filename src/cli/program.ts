@@ -29,6 +29,7 @@ import {
   meshServe,
   meshShow,
 } from './commands/mesh.ts'
+import { meshKey } from './commands/mesh-key.ts'
 import { nodeJoin, nodeStatus } from './commands/node.ts'
 import type { World } from './world.ts'
 
@@ -58,6 +59,7 @@ export function buildProgram(world: World): Command {
       meshRevoke(mesh),
       meshRenew(mesh),
       meshPromote(mesh),
+      meshKey(mesh),
       meshServe(mesh),
     ]),
   )

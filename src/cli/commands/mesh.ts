@@ -22,6 +22,8 @@ export interface MeshWorld {
   revoke(options: MemberChoice): Promise<Document>
   renew(options: MemberChoice): Promise<Document>
   promote(options: MemberChoice): Promise<Document>
+  exportKey(options: KeyOptions): Promise<Document>
+  importKey(options: KeyOptions): Promise<Document>
   serve(
     options: { readonly home?: string; readonly listen?: readonly string[] },
     ready: (document: Document) => void,
@@ -69,6 +71,14 @@ export interface MemberChoice {
   readonly home?: string
   /** Its name, or at least 8 hex digits of its fingerprint. */
   readonly name: string
+}
+
+export interface KeyOptions {
+  readonly home?: string
+  readonly file: string
+  readonly passphraseFile?: string
+  /** Of a machine that becomes a member by it. */
+  readonly name?: string
 }
 
 export type InviteEvent =

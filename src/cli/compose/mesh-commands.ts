@@ -14,10 +14,11 @@ import { approveKnock, denyKnock, pendingKnocks } from './approval.ts'
 import { instant } from './instant.ts'
 import { invite } from './invitation.ts'
 import { playIssuer } from './issuer.ts'
-import { givenInvite, machineNameOfHost, redeem } from './join-mesh.ts'
+import { givenInvite, machineNameOfHost, redeem, refuseForeign } from './join-mesh.ts'
 import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { lookAround, type Surroundings } from './look-around.ts'
+import { exportKey, importKey } from './mesh-key.ts'
 import { addresses, settingsOfHome } from './mesh-process.ts'
 import { promoteMember } from './promotion.ts'
 import { renewByName } from './renewing.ts'
@@ -50,6 +51,8 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     pending: (options) => pendingKnocks(homeOf(options)),
     approve: (options) => approveKnock(homeOf(options), options),
     deny: (options) => denyKnock(homeOf(options), options.fingerprint),
+    exportKey: (options) => exportKey(context, homeOf(options), options),
+    importKey: (options) => importKey(context, homeOf(options), options),
     promote: (options) => promoteMember(context, homeOf(options), options.name),
     renew: (options) => renewByName(context, homeOf(options), options.name),
     revoke: (options) => revokeMember(context, homeOf(options), options.name),
@@ -130,6 +133,7 @@ async function join(
   const lifetime = processLifetime()
   const existing = await home.mesh.loadMembership()
   if (existing !== undefined) {
+    refuseForeign(await givenInvite(context, options, { mayAsk: false }), existing)
     throw new NfltrError('already_exists', `This machine belongs to mesh ${existing.meshId} already.`, {
       hint: 'See `nfltr mesh show`; another mesh needs another NFLTR_HOME.',
     })

@@ -10,6 +10,8 @@ export function meshWorld(context: Context): MeshWorld {
     show: async (options) => (await commands()).show(options),
     members: async (options) => (await commands()).members(options),
     invite: async (options, tell) => (await commands()).invite(options, tell),
+    exportKey: async (options) => (await commands()).exportKey(options),
+    importKey: async (options) => (await commands()).importKey(options),
     promote: async (options) => (await commands()).promote(options),
     renew: async (options) => (await commands()).renew(options),
     revoke: async (options) => (await commands()).revoke(options),

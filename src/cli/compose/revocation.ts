@@ -1,6 +1,7 @@
 import { NfltrError } from '../../core/errors.ts'
 import { loadIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
+import type { MeshHost } from '../../mesh/peers.ts'
 import type { Home } from '../../ports/home.ts'
 import type { MemberFacts } from '../../ports/peers.ts'
 import type { Context } from '../compose.ts'
@@ -10,6 +11,9 @@ import { openMeshProcess } from './mesh-process.ts'
 import { untilHeard } from './until-heard.ts'
 
 type Document = Readonly<Record<string, unknown>>
+
+/** How long members are listened to before a list is published, in milliseconds. */
+const listenFirstMs = 1_500
 
 /**
  * `nfltr mesh revoke`: takes a machine's membership away. It holds on this machine when the list is on disk; the others are
@@ -29,11 +33,14 @@ export async function revokeMember(context: Context, home: Home, name: string): 
         details: { argument: 'name' },
       })
     }
+    // What this issuer has published elsewhere, before its key came here or its home was put back, is not to be contradicted.
+    await untilHeard(mesh, othersOf(mesh, machine.peerId), () => true, listenFirstMs)
     const version = await mesh.revoke({ book: home.issuer, signer }, [member.machinePeerId])
-    const others = mesh.members().filter((one) => one.revokedAtMs === undefined && one.machinePeerId !== machine.peerId)
+    const asked = new Set(othersOf(mesh, machine.peerId))
+    const others = mesh.members().filter(({ machinePeerId }) => asked.has(machinePeerId))
     const confirmed = await untilHeard(
       mesh,
-      others.map(({ machinePeerId }) => machinePeerId),
+      [...asked],
       ({ revocations }) => (revocations.get(signer.issuerId) ?? 0) >= version,
     )
     const own = { name: machine.membership.name, peer_id: machine.peerId }
@@ -51,6 +58,13 @@ export async function revokeMember(context: Context, home: Home, name: string): 
   } finally {
     await around.close()
   }
+}
+
+function othersOf(mesh: MeshHost, ownPeerId: string): readonly string[] {
+  return mesh
+    .members()
+    .filter((one) => one.revokedAtMs === undefined && one.machinePeerId !== ownPeerId)
+    .map((one) => one.machinePeerId)
 }
 
 function nameOf(member: MemberFacts): { readonly name: string; readonly peer_id: string } {

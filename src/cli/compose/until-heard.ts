@@ -15,11 +15,12 @@ export async function untilHeard(
   mesh: MeshHost,
   machinePeerIds: readonly string[],
   hasHeard: (applied: Applied) => boolean,
+  withinMs: number = heardWithinMs,
 ): Promise<ReadonlySet<string>> {
   for (const machinePeerId of machinePeerIds) mesh.want(machinePeerId)
   const asked = new Set(machinePeerIds)
   const heard = new Set<string>()
-  for (let waitedMs = 0; waitedMs < heardWithinMs && heard.size < asked.size; waitedMs += lookEveryMs) {
+  for (let waitedMs = 0; waitedMs < withinMs && heard.size < asked.size; waitedMs += lookEveryMs) {
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
     for (const { peerId, machinePeerId } of mesh.connected()) {
       const applied = mesh.appliedBy(peerId)
