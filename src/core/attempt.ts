@@ -17,6 +17,8 @@ export interface Attempt {
   /** The hub has moved on: nothing revives, resumes or resends it, and its result comes as a late one. */
   readonly isSuperseded: boolean
   readonly hasLateResult: boolean
+  /** It was counted lost, and its node is back and says that it runs: it holds a slot there and can be stopped. */
+  readonly isBack?: boolean
   /** Boot of the node's machine when it claimed: another one on the same machine means that it was restarted. */
   readonly bootId?: string
   /**
@@ -45,6 +47,8 @@ export type AttemptEvent =
   | { readonly type: 'ended'; readonly epoch: number; readonly result: AttemptResult }
   | { readonly type: 'lost'; readonly ground: LostGround; readonly message: string }
   | { readonly type: 'superseded' }
+  /** The node is back after the loss: does it still run there? */
+  | { readonly type: 'returned'; readonly isRunning: boolean }
   /** A store was put back. */
   | { readonly type: 'doubted'; readonly side: StoreSide }
   /** The node's inventory names it, as under way. */
@@ -124,6 +128,12 @@ export function stepAttempt(state: Attempt, event: AttemptEvent): AttemptStep {
       if (state.isSuperseded || state.phase === 'ended' || state.phase === 'declined') return ignored(state)
       return save({ ...state, isSuperseded: true }, [])
     }
+    case 'returned': {
+      const isBack = state.phase === 'lost' && event.isRunning
+      if (isBack === (state.isBack === true)) return ignored(state)
+      const { isBack: _, ...rest } = state
+      return save(isBack ? { ...rest, isBack } : rest, [])
+    }
     case 'doubted': {
       if (!isAlive(state) || state.doubts?.includes(event.side) === true) return ignored(state)
       return save({ ...state, doubts: [...(state.doubts ?? []), event.side] }, [])
@@ -149,7 +159,8 @@ function end(state: Attempt, result: AttemptResult): AttemptStep {
   if (state.phase === 'declined') return evidence(state, 'already_declined')
   if (state.phase === 'ended' || state.hasLateResult) return evidence(state, 'already_ended')
   const isLate = state.phase === 'lost' || state.isSuperseded
-  return save({ ...state, phase: 'ended', hasLateResult: isLate }, [
+  const { isBack: _, ...rest } = state
+  return save({ ...rest, phase: 'ended', hasLateResult: isLate }, [
     {
       type: 'accept_result',
       result,

@@ -138,9 +138,15 @@ export function refOf(agent: Agent, task: Task, attempt: Attempt): AttemptRef {
   return { agentId: agent.agentId, taskId: task.taskId, attemptId: attempt.attemptId, epoch: attempt.epoch }
 }
 
+/** The turn that was counted lost and runs on all the same, on a node that is back. */
+export function returnedAttempt(agent: Agent): Attempt | undefined {
+  return currentTask(agent).attempts.findLast((attempt) => attempt.isBack === true)
+}
+
 /** The state that lists show. */
 export function agentStateOf(agent: Agent): AgentState {
   const task = currentTask(agent)
+  if (returnedAttempt(agent) !== undefined) return task.stop === undefined ? 'running' : 'stopping'
   if (task.end !== undefined) return canContinue(agent) ? 'idle' : 'closed'
   if (task.stop !== undefined) return 'stopping'
   const attempt = liveAttempt(agent)

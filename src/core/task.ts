@@ -3,7 +3,7 @@ import { unreachable } from './errors.ts'
 import type { Reason } from './model.ts'
 import { acceptResult, endHere } from './task-end.ts'
 import { followMessage, nextTurn, send } from './task-message.ts'
-import { type Agent, canContinue, currentTask, liveAttempt, refOf, type Task } from './task-record.ts'
+import { type Agent, canContinue, currentTask, liveAttempt, refOf, returnedAttempt, type Task } from './task-record.ts'
 import {
   type AgentEvent,
   type AgentStep,
@@ -182,8 +182,9 @@ function backToPlacement(
 
 function stop(agent: Agent, reason: string | undefined, context: StepContext): AgentStep {
   const task = currentTask(agent)
-  if (task.end !== undefined || task.stop !== undefined) return unchanged(agent)
-  const attempt = liveAttempt(agent)
+  const returned = returnedAttempt(agent)
+  if (task.stop !== undefined || (task.end !== undefined && returned === undefined)) return unchanged(agent)
+  const attempt = returned ?? liveAttempt(agent)
   if (attempt === undefined) return endHere(agent, { outcome: 'stopped' }, context)
   const commandId = `${attempt.attemptId}.stop`
   const given = reason === undefined ? {} : { reason }

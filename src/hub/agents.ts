@@ -104,6 +104,15 @@ export class Agents {
     return [...alive, ...lost].map((attempt) => ({ attemptId: attempt.attemptId, epoch: fenceOf(attempt) }))
   }
 
+  /** Attempts of this node that were counted lost and of which no end has come since. */
+  lostOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+    return this.all().flatMap((agent) =>
+      currentTask(agent)
+        .attempts.filter((attempt) => attempt.peerId === peerId && attempt.phase === 'lost')
+        .map((attempt) => ({ agent, attempt })),
+    )
+  }
+
   /** Attempts that may be running and of which one of the two stores was put back since. */
   inDoubtOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
     return this.#aliveAnywhere(peerId).filter(({ attempt }) => attempt.doubts !== undefined)

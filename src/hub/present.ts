@@ -9,6 +9,7 @@ import {
   type Home,
   isActive,
   liveAttempt,
+  returnedAttempt,
   type Task,
   usageOf,
 } from '../core/task-record.ts'
@@ -117,7 +118,7 @@ export function livenessDocument(world: HubWorld, agent: Agent): Document {
 
 function liveness(world: HubWorld, agent: Agent): { state: LivenessState; sinceMs: number; evidence: string } {
   const task = currentTask(agent)
-  const attempt = liveAttempt(agent)
+  const attempt = returnedAttempt(agent) ?? liveAttempt(agent)
   if (attempt !== undefined) {
     const contact = world.nodes.contactOf(attempt.peerId)
     const sinceMs = wallOf(world, contact)
@@ -174,6 +175,8 @@ export function agentDocument(world: HubWorld, agent: Agent): Document {
     title: agent.title,
     state: agentStateOf(agent),
     outcome: end?.outcome,
+    // Counted lost, and at work all the same: what it does is not waited for, and its result comes as a late one.
+    superseded: returnedAttempt(agent) === undefined ? undefined : true,
     liveness: livenessDocument(world, agent),
     machine: agent.home?.machine ?? agent.filters.machine,
     progress:

@@ -21,6 +21,7 @@ export function reconcile(
   peerId: string,
   { accepted, believed }: { readonly accepted: Accepted; readonly believed: ReadonlySet<string> },
 ): void {
+  noteReturned({ engine, agents }, peerId, accepted)
   // What is missing from a part of an inventory proves nothing.
   if (accepted.isInventoryCut === true || accepted.inventory.length >= firstInventoryMax) return
   const known = new Set(accepted.inventory.map((item) => item.attemptId))
@@ -34,6 +35,25 @@ export function reconcile(
     for (const { agent, attempt } of gone) {
       const message = `${attempt.machine} is here and knows nothing of the attempt.`
       const event = { type: 'lost', ground: 'keeper_gone', message } as const
+      agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })
+    }
+  })
+}
+
+/** Turns that were counted lost and run on all the same, as the node says that is back; and those that no longer do. */
+function noteReturned(
+  { engine, agents }: { readonly engine: Engine; readonly agents: Agents },
+  peerId: string,
+  accepted: Accepted,
+): void {
+  const running = new Set(accepted.inventory.filter(({ state }) => state !== 'ended').map((item) => item.attemptId))
+  const changed = agents
+    .lostOn(peerId)
+    .filter(({ attempt }) => running.has(attempt.attemptId) !== (attempt.isBack === true))
+  if (changed.length === 0) return
+  void engine.transact((tx) => {
+    for (const { agent, attempt } of changed) {
+      const event = { type: 'returned', isRunning: running.has(attempt.attemptId) } as const
       agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })
     }
   })

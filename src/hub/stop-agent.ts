@@ -1,7 +1,7 @@
 import type { StopInput } from '../control/schema/tool-inputs.ts'
 import { limits } from '../core/limits.ts'
 import { noUsage } from '../core/model.ts'
-import { type Agent, agentStateOf, currentTask, liveAttempt, type Task } from '../core/task-record.ts'
+import { type Agent, agentStateOf, currentTask, liveAttempt, returnedAttempt, type Task } from '../core/task-record.ts'
 import { textSoFar } from './get-result.ts'
 import type { KeySlot } from './keys.ts'
 import { cutPage } from './pages.ts'
@@ -45,8 +45,10 @@ const marginMs = 1_000
 function isDecided(world: HubWorld, agentId: string, taskId: string): boolean {
   const agent = world.agents.get(agentId)
   const task = agent?.tasks.find((candidate) => candidate.taskId === taskId)
-  if (agent === undefined || task === undefined || task.end !== undefined) return true
-  const attempt = liveAttempt(agent)
+  if (agent === undefined || task === undefined) return true
+  const returned = returnedAttempt(agent)
+  if (task.end !== undefined && returned === undefined) return true
+  const attempt = returned ?? liveAttempt(agent)
   return attempt !== undefined && world.nodes.stateOf(attempt.peerId) !== 'online'
 }
 
@@ -75,7 +77,8 @@ async function evidence(world: HubWorld, agent: Agent, task: Task): Promise<Docu
 
 /** What the stop of a process proved; absent where none was stopped. */
 function receipt(agent: Agent, task: Task): Document | undefined {
-  if (task.stop === undefined || task.end?.outcome !== 'stopped') return undefined
+  const end = task.lateEnd ?? task.end
+  if (task.stop === undefined || end?.outcome !== 'stopped') return undefined
   return {
     command_id: task.stop.commandId,
     session_id: agent.sessionId,
@@ -83,6 +86,6 @@ function receipt(agent: Agent, task: Task): Document | undefined {
     turn_status: 'interrupted',
     session_status: 'idle',
     process_exited: true,
-    exit_proof: task.end.proof,
+    exit_proof: end.proof,
   }
 }
