@@ -1,5 +1,6 @@
 import { stat } from 'node:fs/promises'
 import { hostname } from 'node:os'
+import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import { decodeInvite, type Invite } from '../../identity/invites.ts'
 import type { JoinWish, MeshHost } from '../../mesh/peers.ts'
@@ -43,6 +44,15 @@ async function readInviteFile(context: Context, file: string): Promise<string> {
   // An invite is good once and for minutes; a file that others can read deserves a word, not a refusal.
   if ((mode & 0o077) !== 0) context.io.note(`${file} can be read by other users; chmod 600 keeps an invite yours.`)
   return await readTextFile(file, '--invite-file')
+}
+
+/** @throws {NfltrError} `wrong_mesh` where a member is given an invite of another mesh: it would stay where it is unawares */
+export function refuseForeign(invite: Invite | undefined, membership: { readonly meshId: string }): void {
+  if (invite === undefined || invite.meshId === membership.meshId) return
+  throw new NfltrError('wrong_mesh', 'The invite is of another mesh than the one this machine belongs to.', {
+    hint: 'Another mesh needs another home: --home DIR or NFLTR_HOME.',
+    details: { mesh_id: membership.meshId, invite_mesh_id: invite.meshId },
+  })
 }
 
 /** Redeems an invite with its issuer. @throws {NfltrError} as `MeshHost.join` does */

@@ -23,7 +23,7 @@ import type { Context } from '../compose.ts'
 import { agentProgram, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
 import { keepIssuer } from './issuer.ts'
-import { givenInvite, redeem } from './join-mesh.ts'
+import { givenInvite, redeem, refuseForeign } from './join-mesh.ts'
 import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
@@ -149,12 +149,7 @@ async function invitationFor(context: Context, home: Home, options: NodeJoinOpti
   const mayAsk = membership === undefined && options.mesh === undefined
   const invite = await givenInvite(context, options, { mayAsk })
   if (membership === undefined) return invite
-  if (invite !== undefined && invite.meshId !== membership.meshId) {
-    throw new NfltrError('wrong_mesh', 'The invite is of another mesh than the one this machine belongs to.', {
-      hint: 'Another mesh needs another home: --home DIR or NFLTR_HOME.',
-      details: { mesh_id: membership.meshId, invite_mesh_id: invite.meshId },
-    })
-  }
+  refuseForeign(invite, membership)
   return undefined
 }
 
