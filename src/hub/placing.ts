@@ -22,6 +22,9 @@ const restMs = { first: 1_000, cap: 10_000 } as const
 /** How often a node that did not answer is asked again while something waits, in milliseconds. */
 const askAgainMs = 1_000
 
+/** How long a spawn that is bound to a revoked machine waits for another one of that name to show. In milliseconds. */
+const replacedWithinMs = 2_000
+
 interface Rest {
   readonly untilMs: number
   readonly spanMs: number
@@ -33,6 +36,8 @@ export class Placing {
   /** By task: when it has waited long enough, in awake time. After a restart the whole time is granted again (rule 29). */
   readonly #deadlines = new Map<string, number>()
   readonly #rests = new Map<string, Map<string, Rest>>()
+  /** Since when machines that something waits for are out of the mesh, as seen here. */
+  readonly #goneSinceMs = new Map<string, number>()
   #timer: Timer | undefined
   #isRunning = false
   #isWanted = false
@@ -114,11 +119,22 @@ export class Placing {
       agents.apply(tx, agent.agentId, { type: 'placed', attemptId: randomId('att_'), peerId, machine: name })
     } else if (found.type === 'reject') {
       this.#reject(tx, agent, found)
-    } else if (wish.boundTo !== undefined && nodes.gone(wish.boundTo) !== undefined) {
+    } else if (wish.boundTo !== undefined && this.#isGoneForGood(wish.boundTo, nowMs)) {
       this.#reject(tx, agent, revoked(wish.boundTo, nodes))
     } else if (nowMs >= deadlineMs) {
       this.#reject(tx, agent, giveUp(wish, views))
     }
+  }
+
+  /** A machine that is replaced is revoked first: whoever gets its name shows a moment later, and is the better reason. */
+  #isGoneForGood(peerId: string, nowMs: number): boolean {
+    if (this.#parts.nodes.gone(peerId) === undefined) {
+      this.#goneSinceMs.delete(peerId)
+      return false
+    }
+    const sinceMs = this.#goneSinceMs.get(peerId) ?? nowMs
+    this.#goneSinceMs.set(peerId, sinceMs)
+    return nowMs - sinceMs >= replacedWithinMs
   }
 
   #reject(tx: Transaction, agent: Agent, { reason, declines }: ReturnType<typeof giveUp>): void {
@@ -159,6 +175,9 @@ export class Placing {
       ...[...(this.#rests.get(taskId)?.values() ?? [])].map((rest) => rest.untilMs).filter((atMs) => atMs > nowMs),
     ])
     if (moments.length === 0) return
+    for (const sinceMs of this.#goneSinceMs.values()) {
+      if (sinceMs + replacedWithinMs > nowMs) moments.push(sinceMs + replacedWithinMs)
+    }
     // Nothing tells that a quiet node answers again: it is asked until it does.
     if (nodes.quiet().length > 0) moments.push(nowMs + askAgainMs)
     const delayMs = Math.max(0, Math.min(...moments) - nowMs)

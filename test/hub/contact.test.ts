@@ -51,10 +51,30 @@ describe('a node that was revoked', () => {
 
     twin.peers.revoke(node)
     await settle()
+    await twin.clock.advance(3_000)
     const { results } = await twin.wait({ mode: 'all', agent_ids: [queued.agent_id] })
 
     expect(before).toBe('queued')
     expect(results).toMatchObject([{ agent_id: queued.agent_id, outcome: 'rejected', reason: 'revoked' }])
+  })
+
+  test('and whose name another machine has then, fails a spawn that waited for it, and the other runs nothing', async () => {
+    const { twin, node } = await running({}, ['vm1', 'vm2'])
+    twin.peers.disconnect(node)
+    await twin.clock.advance(1_000)
+    const queued = await twin.spawn({ machine: 'vm1' })
+    const successor = new ScriptedNode({ clock: twin.clock, name: 'vm1', peerId: 'another-machine' })
+
+    twin.peers.revoke(node)
+    await settle()
+    await twin.clock.advance(200)
+    twin.peers.connect(successor)
+    await settle()
+    await twin.clock.advance(3_000)
+    const { results } = await twin.wait({ mode: 'all', agent_ids: [queued.agent_id] })
+
+    expect(results).toMatchObject([{ outcome: 'rejected', reason: 'machine_changed' }])
+    expect(successor.claims).toEqual([])
   })
 
   test('counts as gone also for a hub that starts after it was revoked', async () => {
