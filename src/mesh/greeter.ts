@@ -200,6 +200,7 @@ export class Greeter {
 
   #count(connection: Connection, reason: NfltrError): void {
     if (reason.code === 'link_down') return
+    if (reason.details['refused'] === true && !momentary.includes(reason.code)) this.#options.refusals.note(reason)
     const isTheirs = reason.details['by'] === 'peer'
     if (isTheirs) return
     this.#options.refusals.add(reason.code)

@@ -18,7 +18,7 @@ import type { MeshOptions } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
-import { Refusals } from './refusals.ts'
+import { type RefusalNotice, Refusals } from './refusals.ts'
 import { Renewal, renewMember, takeOverFrom } from './renewal.ts'
 import { revoke } from './revoking.ts'
 import { factsOfMember, type RosterEntry } from './roster.ts'
@@ -312,6 +312,11 @@ export class MeshHost implements Peers {
   /** Issuers that are believed no more, because they published two lists of one version. */
   alarms(): readonly TrustAlarm[] {
     return this.#place.trust?.alarms() ?? []
+  }
+
+  /** What refused hellos said, of the last ones: who was not let in here, or why this process was not. */
+  refusalNotices(): readonly RefusalNotice[] {
+    return this.#refusals.notices()
   }
 
   /** What was refused since the start, by code. */

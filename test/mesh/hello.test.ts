@@ -249,6 +249,9 @@ describe('hello', () => {
 
     expect(hub.connected()).toHaveLength(1)
     expect(hub.refusals()).toEqual({ duplicate_identity: 1 })
+    const words = expect.stringMatching(/^Another process with the key of [a-z0-9-]+ is connected and alive\.$/)
+    expect(hub.refusalNotices()).toEqual([{ code: 'duplicate_identity', message: words, isByPeer: false }])
+    expect(second.refusalNotices()).toEqual([{ code: 'duplicate_identity', message: words, isByPeer: true }])
   })
 
   test('a second process with the key of one that has gone silent takes its place', async () => {

@@ -48,6 +48,11 @@ export async function nodeStatusDocument(of: {
       entries: hubs.reduce((sum, { outbox }) => sum + outbox.entries, 0),
       bytes: hubs.reduce((sum, { outbox }) => sum + outbox.bytes, 0),
     },
+    refused_hellos: mesh.refusalNotices().map(({ code, message, isByPeer }) => ({
+      code,
+      message,
+      by: isByPeer ? 'peer' : 'this_node',
+    })),
     disk: { free_bytes: free, state: free < diskFullBytes ? 'full' : free < diskLowBytes ? 'low' : 'ok' },
     allows: allowsDocument(node.card, of.allowHubs),
     version: node.card.version,
