@@ -220,12 +220,15 @@ class LevelStore implements Store {
     if (this.#isClosed) return
     this.#isClosed = true
     await this.#writer.idle()
-    if (this.#writer.failure === undefined) {
-      writeWhole(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
+    try {
+      if (this.#writer.failure === undefined) {
+        writeWhole(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
+      }
+    } finally {
+      // Before the lock is let go: the next holder writes its own.
+      removeFile(this.#files.holder)
+      await this.#database.close()
     }
-    // Before the lock is let go: the next holder writes its own.
-    removeFile(this.#files.holder)
-    await this.#database.close()
   }
 
   #assertOpen(): void {

@@ -72,25 +72,25 @@ export class RestartGuard {
 
   /** It serves: what ends it from now on without a word came from outside. */
   ready(): void {
-    this.#write({ open: { atMs: this.#options.wallMs(), isReady: true } })
+    this.#note({ open: { atMs: this.#options.wallMs(), isReady: true } })
   }
 
   /** It ends as it was asked to. */
   ended(): void {
     this.#deaths = []
-    this.#write({})
+    this.#note({})
   }
 
   /** It was refused something, and says so itself: neither a death nor an orderly end. */
   refused(): void {
-    this.#write({})
+    this.#note({})
   }
 
   /** It ends with a failure. */
   died(reason: string): void {
     const death: Death = { atMs: this.#options.wallMs(), reason: reason.slice(0, reasonMaxCharacters) }
     this.#deaths = [...this.#deaths, death].slice(-storm.deaths)
-    this.#write({})
+    this.#note({})
   }
 
   #assertCalm(): void {
@@ -108,6 +108,15 @@ export class RestartGuard {
         details: { deaths: this.#deaths.map(({ atMs, reason }) => ({ at: new Date(atMs).toISOString(), reason })) },
       },
     )
+  }
+
+  /** A disk that does not take it (it may be why the process ends) must not speak in place of the reason. */
+  #note(more: Pick<Starts, 'open'>): void {
+    try {
+      this.#write(more)
+    } catch {
+      // One run is not counted.
+    }
   }
 
   #write(more: Pick<Starts, 'open'>): void {

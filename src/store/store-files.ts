@@ -13,6 +13,7 @@ import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { NfltrError } from '../core/errors.ts'
+import { diskFullOr } from '../platform/files.ts'
 import type { StoreIdentity } from '../ports/store.ts'
 
 /** Who has a store open, for the message that a second opener gives. Beside the database, never LevelDB's own LOCK. */
@@ -116,11 +117,20 @@ export function bornOf(path: string): string | undefined {
   return birthtimeNs > 0n ? String(birthtimeNs) : undefined
 }
 
-/** Replaces a file whole: written beside it, synced, renamed, and the folder synced, so that no crash leaves half of it. */
+/**
+ * Replaces a file whole: written beside it, synced, renamed, and the folder synced, so that no crash leaves half of it.
+ *
+ * @throws {NfltrError} `disk_full`
+ */
 export function writeWhole(path: string, value: unknown): void {
   const temporary = `${path}.${process.pid}.new`
-  writeFileSync(temporary, `${JSON.stringify(value)}\n`, { mode: 0o600, flush: true })
-  renameSync(temporary, path)
+  try {
+    writeFileSync(temporary, `${JSON.stringify(value)}\n`, { mode: 0o600, flush: true })
+    renameSync(temporary, path)
+  } catch (error) {
+    removeFile(temporary)
+    throw diskFullOr(error, path)
+  }
   const folder = openSync(dirname(path), 'r')
   try {
     fsyncSync(folder)

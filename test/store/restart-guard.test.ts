@@ -28,6 +28,16 @@ function die(times: number, everyMs: number): void {
 }
 
 describe('a process on one store', () => {
+  test('says why it ends also where its end cannot be noted', () => {
+    const guard = begin()
+    rmSync(dir, { recursive: true })
+
+    expect(() => {
+      guard.ready()
+      guard.died('The disk was full.')
+    }).not.toThrow()
+  })
+
   test('that died three times within a minute stays down, with the reason and the command', () => {
     die(3, 10_000)
 
