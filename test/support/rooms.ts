@@ -99,7 +99,22 @@ export const rooms: readonly Room[] = [
   {
     name: 'sim',
     decides: 'the world in virtual time (folder sim/)',
-    rooms: ['core', 'ports', 'wire', 'identity', 'runtime', 'store', 'hub', 'node'],
+    // The soak in sim/soak/ runs real processes, as the end-to-end tests do, and watches them from outside: by their
+    // control sockets, their journals and the process table.
+    rooms: [
+      'core',
+      'ports',
+      'wire',
+      'identity',
+      'runtime',
+      'store',
+      'hub',
+      'node',
+      'control',
+      'keeper',
+      'platform',
+      'test',
+    ],
     packages: ['fast-check'],
     builtins: '*',
   },
