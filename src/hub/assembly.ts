@@ -155,6 +155,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   const graceUntilMs = clock.nowMs() + startGraceMs
   const restoration = await Restoration.load({
     engine,
+    clock,
     store,
     agents,
     mailbox,
@@ -188,6 +189,11 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     keys,
     randomId,
     isHolder: (sessionKey) => holder.isHolder(sessionKey),
+    toldOf: async (agentIds) => {
+      const isTold = (): boolean => isStarted(nodes) || agentIds.every((agentId) => agents.get(agentId) !== undefined)
+      const { untoldUntilMs } = restoration
+      if (untoldUntilMs > clock.nowMs()) await changes.until(() => isTold() || undefined, { untilMs: untoldUntilMs })
+    },
     settledStart: async () => {
       await changes.until(() => (isStarted(nodes) ? true : undefined), { untilMs: graceUntilMs })
     },

@@ -99,6 +99,7 @@ export class Hub implements HubApi {
   async call(call: ToolCall): Promise<ToolReply> {
     this.#holder.assertMay(call)
     const { world } = this.#assembly
+    await world.toldOf(agentsIn(call))
     const offerId = world.keys.offerIdOf(call.callKey)
     await world.mailbox.decide({ type: 'requested', sessionKey: call.sessionKey, offerId })
     return { body: await answerCall(world, call) }
@@ -125,6 +126,7 @@ export class Hub implements HubApi {
   }
 
   async showAgent(agentId: string): Promise<Record<string, unknown>> {
+    await this.#assembly.world.toldOf([agentId])
     await this.#ports.engine.settled()
     return showAgent(this.#assembly.world, agentId)
   }
@@ -151,4 +153,10 @@ export class Hub implements HubApi {
     const isUsed = this.#holder.session !== undefined || this.#assembly.world.agents.active().length > 0
     this.#idleSinceMs = isUsed ? undefined : (this.#idleSinceMs ?? this.#ports.clock.nowMs())
   }
+}
+
+/** The agents that a call is about. */
+function agentsIn({ args }: ToolCall): readonly string[] {
+  const { agent_id: one, agent_ids: several } = args
+  return [one, ...(Array.isArray(several) ? several : [])].filter((id): id is string => typeof id === 'string')
 }

@@ -3,6 +3,7 @@ import type { AttemptRef, HubMessage, NodeMessage } from '../core/messages.ts'
 import { hasIds } from '../core/node-attempt-claim.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { type Agent, currentTask, refOf } from '../core/task-record.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import type { LaneRestart } from '../runtime/session-options.ts'
@@ -12,8 +13,12 @@ import { keys, readRecord } from './records.ts'
 
 type Inventory = Extract<NodeMessage, { type: 'inventory' }>
 
+/** How long the nodes have to tell a hub that was put back of agents that it forgot, in milliseconds. */
+const untoldMs = 20_000
+
 export interface RestorationParts {
   readonly engine: Engine
+  readonly clock: Clock
   readonly store: Store
   readonly agents: Agents
   readonly mailbox: Mailbox
@@ -36,6 +41,7 @@ export interface RestorationParts {
 export class Restoration {
   readonly #parts: RestorationParts
   #incarnation: number
+  #beganAtMs: number | undefined
   /** Nodes whose session began anew and has not caught up since. */
   readonly #justRestarted = new Set<string>()
   /** Tasks that waited for a place when the hub was found put back. */
@@ -53,6 +59,11 @@ export class Restoration {
     const { incarnation } = parts.store.identity
     if (incarnation > restoration.#incarnation) await parts.engine.transact((tx) => restoration.#begin(tx, incarnation))
     return restoration
+  }
+
+  /** Until when, in awake time, an agent that is not known may only be one that its node has not told of yet. */
+  get untoldUntilMs(): number {
+    return this.#beganAtMs === undefined ? 0 : this.#beganAtMs + untoldMs
   }
 
   /** Whether this hub's store was ever put back. */
@@ -118,6 +129,7 @@ export class Restoration {
     if (incarnation <= this.#incarnation) return
     const { agents, mailbox } = this.#parts
     this.#incarnation = incarnation
+    this.#beganAtMs = this.#parts.clock.nowMs()
     tx.put(keys.restored, encodeRecord({ incarnation }))
     mailbox.restored(tx, incarnation)
     agents.doubt(tx, 'hub')

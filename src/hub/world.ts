@@ -35,6 +35,8 @@ export interface HubWorld {
   readonly randomId: (prefix: string) => string
   /** Whether a session key is the one that holds the hub. */
   readonly isHolder: (sessionKey: string) => boolean
+  /** Resolves at once, but on a hub that was just put back: then once it knows these agents, or its nodes have told all. */
+  readonly toldOf: (agentIds: readonly string[]) => Promise<void>
   /** Resolves once the nodes that were connected at the start are caught up, or a short while after it. */
   readonly settledStart: () => Promise<void>
 }

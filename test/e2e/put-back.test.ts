@@ -83,12 +83,13 @@ describe('a folder that is put back', () => {
     mesh.running().kill()
     await mesh.running().finished
     await putBack(folder)
-    await mesh.restartNode()
+    const node = await mesh.restartNode()
     await mesh.hub.json(['agent', 'send', third, 'go on'])
 
     const reply = await wait(third)
 
     expect(reply.results).toMatchObject([{ agent_id: third, outcome: 'completed', text: 'third done' }])
     expect((await wait(third)).results).toEqual([])
+    expect(await node.event('alert')).toMatchObject({ alert: 'store_put_back' })
   }, 120_000)
 })

@@ -37,7 +37,7 @@ export interface NodeJoinOptions {
 }
 
 export interface NodeEvent {
-  readonly event: 'knocking' | 'joined' | 'ready' | 'lost_link' | 'left'
+  readonly event: 'knocking' | 'joined' | 'ready' | 'lost_link' | 'alert' | 'left'
   readonly [field: string]: unknown
 }
 
@@ -89,6 +89,14 @@ export function nodeStatus(world: NodeWorld): Command {
   })
 }
 
+/** What a node's owner has to know, in words. */
+const alerts: Readonly<Record<string, string>> = {
+  store_put_back: 'The store of this node was put back to an earlier time. What it has is compared with its hubs.',
+  hub_store_put_back: 'The store of a hub was put back to an earlier time. It is told what this node has.',
+  message_quarantined: 'A message of a hub could not be applied, and was set aside.',
+  message_quarantined_by_hub: 'A hub set a message of this node aside, since it could not apply it.',
+}
+
 function describe(event: NodeEvent): string {
   switch (event.event) {
     case 'knocking':
@@ -102,6 +110,8 @@ function describe(event: NodeEvent): string {
       ].join('\n')
     case 'lost_link':
       return `Lost the link to ${String(event['name'] ?? event['peer'])}.`
+    case 'alert':
+      return alerts[String(event['alert'])] ?? `Alert: ${String(event['alert'])}.`
     case 'left':
       return 'Stopped. Agents that run keep running; start the node again to go on.'
   }

@@ -90,6 +90,9 @@ export async function serveNode(
       workspaces: agentFolders({ agentsDir: join(home.paths.node, 'agents'), offers: settings.offers }),
       signReceipt: (body) => makeReceipt(key, body),
       bootId: bootId(),
+      note: ({ event, fields }) => {
+        if (alertNotes.has(event)) tell({ event: 'alert', alert: event, ...fields })
+      },
       settings: {
         description: settings.description,
         labels: Object.fromEntries(options.label ?? []),
@@ -142,6 +145,14 @@ export async function serveNode(
   }
   process.exit()
 }
+
+/** What the node notes that its owner has to know. */
+const alertNotes: ReadonlySet<string> = new Set([
+  'store_put_back',
+  'hub_store_put_back',
+  'message_quarantined',
+  'message_quarantined_by_hub',
+])
 
 /** An invite is needed, and asked for, only by a machine that is no member; a member ignores one of its own mesh. */
 async function invitationFor(context: Context, home: Home, options: NodeJoinOptions) {
