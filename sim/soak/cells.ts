@@ -61,9 +61,9 @@ export const cellMin = 5
 export const wholeCampaign = 60
 
 /** One trial in so many kills at drawn times. */
-const delaysEvery = 5
+const delaysEvery = 10
 const longestDelayMs = 1_500
-const killsMin = 3
+const killsMin = 4
 const killsMax = 6
 
 /** What the trials of a campaign do: all of it follows from the seed, cells that were drawn least come first. */
@@ -96,23 +96,30 @@ function drawDelays(random: SeededRandom): readonly { process: ProcessKind; afte
 }
 
 function drawCells(random: SeededRandom, counts: ReadonlyMap<string, number>, wanted: number): readonly Kill[] {
-  const chosen: Kill[] = []
   const order = cells
     .map((cell) => ({ cell, weight: (counts.get(cellName(cell)) ?? 0) + random.next() * 0.9 }))
     .sort((a, b) => a.weight - b.weight)
-  for (const { cell } of order) {
+    .map(({ cell }) => cell)
+  // Of each of these kinds a trial has room for one only, so nearly every trial has to have one.
+  const [handing, last] = [order.find(isHanding), order.find((cell) => isFatal(cell) || cell.phase === 'result')]
+  const chosen: Kill[] = []
+  for (const cell of [last, handing, ...order]) {
     if (chosen.length === wanted) break
-    if (chosen.every((other) => fitTogether(cell, other))) chosen.push(cell)
+    if (cell !== undefined && chosen.every((other) => fitTogether(cell, other))) chosen.push(cell)
   }
   return chosen.sort((a, b) => phases.indexOf(a.phase) - phases.indexOf(b.phase))
+}
+
+/** Whether the result is on its way to the session. */
+function isHanding({ phase }: Kill): boolean {
+  return phase === 'offered' || phase === 'written' || phase === 'confirmed'
 }
 
 /** Whether both can happen in the life of one agent. */
 function fitTogether(one: Kill, other: Kill): boolean {
   if (one.phase === other.phase) return false
   // The reply is given once: a reply that was cut off is never held a second time.
-  const handing: readonly Phase[] = ['offered', 'written', 'confirmed']
-  if (handing.includes(one.phase) && handing.includes(other.phase)) return false
+  if (isHanding(one) && isHanding(other)) return false
   // Without its keeper or its program the work goes no further: such a kill is the last before the end at the node.
   for (const [fatal, later] of [[one, other] as const, [other, one] as const]) {
     if (!isFatal(fatal)) continue

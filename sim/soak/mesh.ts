@@ -64,7 +64,8 @@ export class Mesh {
     const folder = mkdtempSync(join(temporaryRoot, 'nfltr-soak-'))
     // Homes and temporary files of all processes lie below it, so that whatever is left is found.
     process.env['TMPDIR'] = folder
-    const env = { TMPDIR: folder }
+    // Half of a start is reading the sources; there are hundreds of starts.
+    const env = { TMPDIR: folder, NODE_COMPILE_CACHE: join(repository, 'node_modules/.cache/nfltr-soak') }
     const hubMachine = await newMachine({ env })
     // A node keeps its port, so that a hub that came back elsewhere finds it.
     const listen = `/ip4/127.0.0.1/tcp/${await freePort()}`

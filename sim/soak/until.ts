@@ -11,10 +11,7 @@ export async function until<T>(
   const endMs = performance.now() + boundMs
   for (;;) {
     const found = await look()
-    if (found !== undefined) {
-      if (process.env['SLOW'] && performance.now() - (endMs - boundMs) > 1000) console.log('   slow', what, performance.now() - (endMs - boundMs))
-      return found
-    }
+    if (found !== undefined) return found
     if (performance.now() > endMs) throw new Error(`within ${boundMs / 1_000} s it did not happen that ${what}`)
     await delay(lookEveryMs)
   }
