@@ -152,6 +152,7 @@ class RunningNode implements Node {
       attempts: this.#attempts,
       launches: this.#launches,
       receipts: this.#receipts,
+      retention: this.#retention,
     })
     const orphans = String(this.#orphans.size)
     this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans } })

@@ -1,8 +1,10 @@
 import type { NodeAttempt } from '../core/node-attempt-state.ts'
+import { isOpen } from '../core/node-attempt-step.ts'
 import type { FoundAttempt } from '../ports/keepers.ts'
 import type { Attempts } from './attempts.ts'
 import type { Launches } from './launches.ts'
 import type { Receipts } from './receipts.ts'
+import type { Retention } from './retention.ts'
 
 /** Attempts with a folder and without a record: another store's. Left alone until their hub asks. */
 export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): readonly string[] {
@@ -19,14 +21,20 @@ export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): r
  *   ends with an exit record or with the proof that nothing runs.
  * - `running` without a folder: somebody removed it; there is only an end to prove.
  * - `collected` without a receipt: it is signed again.
+ * - ended in whatever way: its temporary folder goes, in case the former run died before it had removed it.
  *
  * @returns how many turns were taken over
  */
 export function recover(
   found: readonly FoundAttempt[],
-  parts: { readonly attempts: Attempts; readonly launches: Launches; readonly receipts: Receipts },
+  parts: {
+    readonly attempts: Attempts
+    readonly launches: Launches
+    readonly receipts: Receipts
+    readonly retention: Retention
+  },
 ): number {
-  const { attempts, launches, receipts } = parts
+  const { attempts, launches, receipts, retention } = parts
   const folders = new Map(found.map((attempt) => [attempt.attemptId, attempt]))
   let taken = 0
   for (const state of attempts.all()) {
@@ -37,6 +45,7 @@ export function recover(
     else if (isStarted(state)) launches.takeOver(attemptId, hasJournal(folder))
     else if (state.phase === 'collected' && state.receipt === undefined) receipts.make(attemptId)
     if (isStarted(state)) taken += 1
+    if (!isOpen(state)) retention.discardTemporary(attemptId)
   }
   return taken
 }

@@ -40,6 +40,18 @@ describe('a node that starts again', () => {
     expect(world.machine.swept).toEqual([])
   })
 
+  test('removes the temporary folder of a turn whose end was its last decision', async () => {
+    const world = await World.open({ program: worker })
+    await world.hub.send(claim('a1', toEnd))
+    await world.run()
+    // The folder stands as if the node had died between the decision and the removal.
+    world.workspaces.discarded.length = 0
+
+    await world.restart()
+
+    expect(world.workspaces.discarded).toEqual(['att_a1'])
+  })
+
   test('says that a keeper is gone once it has proven that nothing runs', async () => {
     const world = await World.open({ program: worker })
     await world.hub.send(claim())
