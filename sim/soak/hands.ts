@@ -5,6 +5,7 @@ import type { SeededRandom } from '../random.ts'
 import type { Kill, Phase, ProcessKind } from './cells.ts'
 import type { Life } from './life.ts'
 import type { Mesh } from './mesh.ts'
+import { untilTrue } from './until.ts'
 
 const longestRestMs = 300
 
@@ -52,11 +53,15 @@ export class Hands {
   }
 
   /** Kills with signal 9, and counts it for this phase. A process that is not there counts as missed. */
-  kill(kind: ProcessKind, phase: Phase, target: ProcessName | undefined): boolean {
-    const isThere = target !== undefined && isAlive(target) && signal(target, 'SIGKILL')
-    const list = isThere ? this.killed : this.missed
-    list.push({ process: kind, phase })
-    return isThere
+  async kill(kind: ProcessKind, phase: Phase, target: ProcessName | undefined): Promise<boolean> {
+    if (target === undefined || !isAlive(target) || !signal(target, 'SIGKILL')) {
+      this.missed.push({ process: kind, phase })
+      return false
+    }
+    this.killed.push({ process: kind, phase })
+    // On a busy machine it takes a moment, and what still runs is not started again.
+    await untilTrue('a killed process is gone', () => !isAlive(target))
+    return true
   }
 
   freeze(target: ProcessName): void {

@@ -111,7 +111,7 @@ export class Trial {
       await delay(Math.max(0, started + afterMs - performance.now()))
       const target = await this.hands.find(process)
       const phase = await this.life.phase()
-      this.hands.kill(process, phase, target)
+      await this.hands.kill(process, phase, target)
       await this.hands.rest()
       if (process === 'node') await this.#mesh.startNode()
     }
@@ -154,7 +154,7 @@ export class Trial {
     asked.catch(() => undefined)
     if (victim !== undefined) {
       await this.hands.moment(12)
-      this.hands.kill(victim, await this.life.phase(), target)
+      await this.hands.kill(victim, await this.life.phase(), target)
       this.hands.thaw()
     }
     const [spawned] = await Promise.allSettled([asked])
@@ -206,7 +206,7 @@ export class Trial {
       this.#open()
       await untilTrue('the node has the end', () => this.life.isEndedAtNode())
       await this.hands.moment(10)
-      this.hands.kill(ended, 'ended', target)
+      await this.hands.kill(ended, 'ended', target)
       this.hands.thaw()
       await this.#repair(ended)
     }
@@ -226,7 +226,7 @@ export class Trial {
     await untilTrue('the hub has the end', async () => ((await this.life.undelivered()) ?? 0) > 0)
     const target = await this.#present(victim)
     await this.hands.moment(10)
-    this.hands.kill(victim, 'accepted', target)
+    await this.hands.kill(victim, 'accepted', target)
     await this.#repair(victim)
   }
 
@@ -250,7 +250,7 @@ export class Trial {
     }
     if (phase === 'confirmed') await untilTrue('the hub confirms', () => this.#mesh.hubLogBytes() > bytes, 5_000)
     await this.hands.moment(10)
-    this.hands.kill(victim, phase, target)
+    await this.hands.kill(victim, phase, target)
     this.hands.thaw()
     session.release()
     await whole
@@ -299,7 +299,7 @@ export class Trial {
   ): Promise<void> {
     // What a killed program leaves is judged by the node within a moment; the hub must not see it too early.
     if (isFatal({ process: kind }) && options.drawn.has('ended')) await this.#freezeHub()
-    const isDone = this.hands.kill(kind, options.as ?? (await this.life.phase()), options.target)
+    const isDone = await this.hands.kill(kind, options.as ?? (await this.life.phase()), options.target)
     if (isFatal({ process: kind }) && isDone) this.#isBroken = true
     await this.#repair(kind)
   }
