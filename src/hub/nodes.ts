@@ -92,6 +92,15 @@ export class Nodes {
     })
   }
 
+  /**
+   * The nodes that a spawn may go to. This hub's own machine is none of them while no node was ever heard of there, unless
+   * it is asked for by name: the owner of a mesh may be a node, and most run none.
+   */
+  candidates(named: string | undefined): readonly NodeView[] {
+    const own = this.#parts.peers.self.machinePeerId
+    return this.views().filter((view) => view.card !== undefined || view.peerId !== own || view.name === named)
+  }
+
   /** A machine that was a node and may be one no longer. */
   gone(peerId: string): MemberFacts | undefined {
     const member = this.#parts.peers.members().find((candidate) => candidate.machinePeerId === peerId)

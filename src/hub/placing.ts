@@ -110,7 +110,7 @@ export class Placing {
     const deadlineMs = this.#deadlines.get(task.taskId) ?? nowMs + task.timeoutMs
     this.#deadlines.set(task.taskId, deadlineMs)
     const wish = this.#wish(agent, nowMs)
-    const views = nodes.views()
+    const views = nodes.candidates(wish.filters.machine)
     const found = place(wish, views)
     const isLate = nowMs > deadlineMs || (nowMs === deadlineMs && task.declines.length > 0)
     if (found.type === 'place' && !isLate) {

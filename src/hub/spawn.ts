@@ -57,7 +57,7 @@ function answer(
 }
 
 function waitingNote(world: HubWorld, agent: Agent): string {
-  const matches = matching(wishOf(agent), world.nodes.views())
+  const matches = matching(wishOf(agent), world.nodes.candidates(agent.filters.machine))
   if (matches.length === 0) return 'No machine of the mesh matches yet; the agent waits for one within timeout_ms.'
   if (matches.every((node) => node.state !== 'online'))
     return 'Every matching machine is away; the agent waits for one within timeout_ms.'

@@ -225,6 +225,23 @@ describe('declines', () => {
     ])
   })
 
+  test('for good, though the machine of the hub itself may be a node and never was one', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    twin.peers.addMember({
+      machinePeerId: 'hub-machine',
+      name: 'laptop',
+      roles: ['owner', 'hub', 'node'],
+      addresses: [],
+      issuedAtMs: 0,
+      expiresAtMs: Number.MAX_SAFE_INTEGER,
+    })
+
+    await twin.spawn({ dir: 'site' })
+    const reply = await twin.wait()
+
+    expect(reply.results).toMatchObject([{ outcome: 'rejected', reason: 'dir_not_offered' }])
+  })
+
   test.each([
     ['a missing capability', { requires: ['gpu'] }, {}, 'declined'],
     ['a folder that is not offered', { dir: 'site' }, {}, 'dir_not_offered'],
