@@ -107,7 +107,7 @@ async function judgeLeftovers(mesh: Mesh, trial: Trial): Promise<readonly string
     const hub = await mesh.hub()
     const own = new Set([mesh.nodeProcess.pid, mesh.session.pid, hub?.pid])
     const processes = processesTouching(mesh.folder).filter(({ pid }) => !own.has(pid))
-    const sockets = globSync(join(mesh.folder, '*/home/run/**/k-*.sock'))
+    const sockets = globSync(join(mesh.nodeMachine.home, 'run/**/k-*.sock'))
     const temporary = globSync(join(mesh.nodeHome, 'agents/tmp-*'))
     const groups = controlGroupsOf(new Set(trial.life.attemptIds()))
     return [...processes.map(({ pid, command }) => `process ${pid}: ${command}`), ...sockets, ...temporary, ...groups]
