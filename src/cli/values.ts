@@ -55,3 +55,10 @@ export function collect<T>(
 }
 
 export const collectText = collect((text) => text)
+
+/** An agent's id as a person gives it: whether such an agent exists is the hub's to say. */
+export function agentId(text: string): string {
+  if (!/^[\w-]{1,100}$/.test(text))
+    throw new InvalidArgumentError('An agent id looks like agt_ and letters and digits.')
+  return text
+}

@@ -54,6 +54,8 @@ describe('the command line', () => {
     ['agent', 'spawn', '--brief-file', 'x', '--timeout-ms', '-1'],
     ['agent', 'spawn'],
     ['agent', 'wait', '--timeout', 'soon'],
+    ['agent', 'wait', 'agt_1', ''],
+    ['agent', 'show', ''],
     ['mcp', '--toolset', 'node'],
   ])('refuses %s %s %s %s', async (...args) => {
     expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument' })

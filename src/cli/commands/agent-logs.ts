@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { hubLeaf } from '../command.ts'
-import { wholeNumber } from '../values.ts'
+import { agentId, wholeNumber } from '../values.ts'
 import type { AgentWorld, Document } from './agent-call.ts'
 
 const pageSize = 500
@@ -8,7 +8,7 @@ const pageSize = 500
 /** `nfltr agent logs` — an agent's events in order; `seq` is gapless per agent. */
 export function agentLogs(world: AgentWorld): Command {
   return hubLeaf('logs', "print an agent's events")
-    .argument('<id>', 'agent id')
+    .argument('<id>', 'agent id', agentId)
     .option('--from-seq <n>', 'start here', wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER }), 0)
     .action(async (id: string, _options: unknown, command: Command) => {
       const options = command.optsWithGlobals()

@@ -3,13 +3,13 @@ import { NfltrError } from '../../core/errors.ts'
 import type { ReceiptBody } from '../../core/receipt.ts'
 import type { ReceiptDocument } from '../../ports/hub-api.ts'
 import { hubLeaf } from '../command.ts'
-import { wholeNumber } from '../values.ts'
+import { agentId, wholeNumber } from '../values.ts'
 import type { AgentWorld } from './agent-call.ts'
 
 /** `nfltr agent receipt` — what the node signed about a turn, checked against what this hub knows of it. */
 export function agentReceipt(world: AgentWorld): Command {
   return hubLeaf('receipt', 'show and check what a node signed about a turn')
-    .argument('<id>', 'agent id')
+    .argument('<id>', 'agent id', agentId)
     .option('--turn <n>', 'which turn; default: the latest that has one', wholeNumber({ min: 1, max: 1_000_000 }))
     .addHelpText('after', '\nExample:\n  $ nfltr agent receipt agt_1f0c --json')
     .action(async (id: string, _options: unknown, command: Command) => {

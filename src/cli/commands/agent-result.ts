@@ -2,7 +2,7 @@ import type { Command } from 'commander'
 import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import { hubLeaf } from '../command.ts'
-import { wholeNumber } from '../values.ts'
+import { agentId, wholeNumber } from '../values.ts'
 import { type AgentWorld, type Document, HubConversation, toolFields } from './agent-call.ts'
 
 const anyCount = wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER })
@@ -10,7 +10,7 @@ const anyCount = wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER })
 /** `nfltr agent result` — the tool `get_result` from a shell: the whole text, or one page where a page is asked for. */
 export function agentResult(world: AgentWorld): Command {
   return hubLeaf('result', 'read a result again, whole')
-    .argument('[id]', 'agent id')
+    .argument('[id]', 'agent id', agentId)
     .option('--turn <n>', 'default: the latest', wholeNumber({ min: 1, max: 1_000_000 }))
     .option('--delivery-id <n>', 'any entry by its number, instead of an agent', anyCount)
     .option('--offset <bytes>', 'one page from here', anyCount)

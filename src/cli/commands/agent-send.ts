@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import { hubLeaf } from '../command.ts'
+import { agentId } from '../values.ts'
 import { type AgentWorld, HubConversation, toolFields } from './agent-call.ts'
 
 /** `nfltr agent send` — the tool `send_message` from a shell. */
 export function agentSend(world: AgentWorld): Command {
   return hubLeaf('send', 'steer a running agent, or continue an idle one')
-    .argument('<id>', 'agent id')
+    .argument('<id>', 'agent id', agentId)
     .argument('<text>', 'the message; - reads standard input')
     .option('--idempotency-key <key>', 'the same key sends once')
     .action(async (id: string, text: string, _options: unknown, command: Command) => {

@@ -1,11 +1,12 @@
 import type { Command } from 'commander'
 import { hubLeaf } from '../command.ts'
+import { agentId } from '../values.ts'
 import { type AgentWorld, type Document, HubConversation, toolFields } from './agent-call.ts'
 
 /** `nfltr agent stop` — the tool `stop_agent` from a shell. */
 export function agentStop(world: AgentWorld): Command {
   return hubLeaf('stop', "end an agent's turn and prove it")
-    .argument('<id>', 'agent id')
+    .argument('<id>', 'agent id', agentId)
     .option('--reason <text>', 'kept with the stop')
     .option('--idempotency-key <key>', 'the same key stops once')
     .action(async (id: string, _options: unknown, command: Command) => {

@@ -1,14 +1,14 @@
 import type { Command } from 'commander'
 import { limits } from '../../core/limits.ts'
 import { hubLeaf } from '../command.ts'
-import { span } from '../values.ts'
+import { agentId, collect, span } from '../values.ts'
 import { type AgentWorld, type Document, HubConversation } from './agent-call.ts'
 import { wholeText } from './agent-result.ts'
 
 /** `nfltr agent wait` — the tool `wait_for_agents` from a shell. It holds the hub while it waits. */
 export function agentWait(world: AgentWorld): Command {
   return hubLeaf('wait', 'wait for results; each comes exactly once')
-    .argument('[id...]', 'only these agents')
+    .argument('[id...]', 'only these agents', collect(agentId))
     .option('--all', 'until all of them have ended')
     .option('--timeout <span>', 'longest wait, such as 10m', span)
     .addHelpText('after', '\nExit code 1: an awaited agent did not complete. 4: the time ran out.')
