@@ -24,6 +24,7 @@ import { agentProgram, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
 import { keepIssuer } from './issuer.ts'
 import { givenInvite, redeem, refuseForeign } from './join-mesh.ts'
+import { keysWithinReach } from './keys-within-reach.ts'
 import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
@@ -131,7 +132,7 @@ export async function serveNode(
       allows: allowsDocument(node.card, options.allowHub),
       credential: node.card.credential,
       ...(node.card.claudeVersion === undefined ? {} : { claude_version: node.card.claudeVersion }),
-      ...notesOf(node.card),
+      ...(await notesOf(node.card, home)),
     })
     guard.ready()
     const failure = await Promise.race([lifetime.ending, store.failed, engine.failed])
@@ -253,15 +254,20 @@ function allToolsOf(context: Context, options: NodeJoinOptions): NodeCard['allow
   return process.getuid?.() === 0 && !isSandboxed ? 'listed' : true
 }
 
-/** What a person should hear at once, because no agent can run here until it is mended. */
-function notesOf(card: NodeCard): { readonly notes?: readonly string[] } {
+/** What a person should hear at once: why no agent can run here, and what those that run can take. */
+async function notesOf(card: NodeCard, home: Home): Promise<{ readonly notes?: readonly string[] }> {
+  const notes: string[] = []
   const { unavailable } = card
-  if (unavailable === undefined) return {}
-  const remedy =
-    unavailable.reason === 'not_logged_in'
-      ? ' Run `claude setup-token` and `nfltr config add-credential --kind oauth-token`, or set ANTHROPIC_API_KEY.'
-      : ''
-  return { notes: [`No slots: ${unavailable.message}${remedy}`] }
+  if (unavailable !== undefined) {
+    const remedy =
+      unavailable.reason === 'not_logged_in'
+        ? ' Run `claude setup-token` and `nfltr config add-credential --kind oauth-token`, or set ANTHROPIC_API_KEY.'
+        : ''
+    notes.push(`No slots: ${unavailable.message}${remedy}`)
+  }
+  const reach = card.allows.allTools === false ? undefined : await keysWithinReach(home.paths.keys)
+  if (reach !== undefined) notes.push(reach)
+  return notes.length === 0 ? {} : { notes }
 }
 
 /** Remembers since when each peer is connected; lost hubs are told. */
