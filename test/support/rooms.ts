@@ -22,7 +22,10 @@ const libp2p = [
   '@libp2p/peer-id',
   '@libp2p/peer-record',
   '@libp2p/tcp',
+  '@libp2p/websockets',
   '@multiformats/multiaddr',
+  'dns-packet',
+  'ws',
 ] as const
 
 export const rooms: readonly Room[] = [
