@@ -21,6 +21,15 @@ export interface Contact {
   readonly checkedAtMs: number
 }
 
+/**
+ * Bytes that come after so long a silence may have lain anywhere, while their sender gave their link up: a node takes no
+ * command from them before the hub has answered over that link. In milliseconds, by any clock.
+ */
+export const doubtedAfterMs = 5_000
+
+/** A shorter silence is no loss, whatever `lost_after` says: the node could not tell that it was given up. In milliseconds. */
+export const silentMinMs = 6_000
+
 export type ContactState = 'online' | 'unverifiable' | 'offline'
 
 export type ContactEvent =
@@ -117,5 +126,5 @@ export function mayPlace(contact: Contact): boolean {
 
 /** Whether an attempt there may be declared lost for silence alone (rule 8). Never while a link is there. */
 export function isSilentFor(contact: Contact, lostAfterMs: number): boolean {
-  return !contact.isAttached && contact.silentMs >= lostAfterMs
+  return !contact.isAttached && contact.silentMs >= Math.max(lostAfterMs, silentMinMs)
 }

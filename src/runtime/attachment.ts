@@ -31,6 +31,12 @@ export interface AttachmentOptions {
   readonly codec: SessionCodec
   readonly limits: HeartbeatLimits
   readonly isBusy: boolean
+  /**
+   * After so long without a frame of the peer, by the monotonic or the wall clock, numbered frames are held until the peer
+   * has answered on this very link: they may have lain somewhere while the peer gave the link up (rules 5 and 29). Absent:
+   * no silence casts doubt.
+   */
+  readonly doubtedAfterMs: number | undefined
   /** The next work frame that may go out now, or undefined. */
   readonly nextPart: () => Promise<Uint8Array | undefined>
   /** Takes a frame; an `NfltrError` that it throws closes the link with that reason. */
@@ -56,6 +62,10 @@ export class Attachment implements LaneCarrier {
   readonly #heartbeat: Heartbeat
   readonly #probes = new Map<number, Probe>()
   #probeNonce = 0
+  /** When the last frame came, by both clocks. */
+  #frameAt: { readonly nowMs: number; readonly wallMs: number }
+  /** While there is doubt about the link: numbered frames, in order, that wait for an answer of the peer. */
+  #held: SessionFrame[] | undefined
   #reason: Error | undefined
   #owesWorkSinceMs: number | undefined
 
@@ -63,6 +73,7 @@ export class Attachment implements LaneCarrier {
     const { link, clock, codec } = options
     this.#options = options
     this.link = link
+    this.#frameAt = { nowMs: clock.nowMs(), wallMs: clock.wallMs() }
     this.#writer = new LinkWriter(link, {
       encode: (message) => encodeControl(codec, message),
       nextPart: options.nextPart,
@@ -162,7 +173,39 @@ export class Attachment implements LaneCarrier {
     for (let next = await frames.next(); next.done !== true; next = await frames.next()) {
       const frame = this.#options.codec.decodeFrame(next.value)
       if (this.#reason !== undefined) return
-      if (frame.type !== 'unknown') this.#options.take(frame)
+      if (frame.type !== 'unknown') this.#take(frame)
+    }
+  }
+
+  #take(frame: SessionFrame): void {
+    if (this.#wasSilent()) this.#held ??= []
+    if (this.#held === undefined || frame.type !== 'part') {
+      this.#options.take(frame)
+      return
+    }
+    this.#held.push(frame)
+    if (this.#held.length > 1) return
+    this.#ask()
+      .then(() => this.#release())
+      // Where the link ended before an answer, what came over it counts for nothing.
+      .catch((error: unknown) => this.#broken(error))
+  }
+
+  /** Whether this frame came after so long a silence that the peer may have given the link up meanwhile. */
+  #wasSilent(): boolean {
+    const { clock, doubtedAfterMs } = this.#options
+    const before = this.#frameAt
+    this.#frameAt = { nowMs: clock.nowMs(), wallMs: clock.wallMs() }
+    const silentMs = Math.max(this.#frameAt.nowMs - before.nowMs, this.#frameAt.wallMs - before.wallMs)
+    return doubtedAfterMs !== undefined && silentMs > doubtedAfterMs
+  }
+
+  #release(): void {
+    const held = this.#held ?? []
+    this.#held = undefined
+    for (const frame of held) {
+      if (this.#reason !== undefined) return
+      this.#options.take(frame)
     }
   }
 

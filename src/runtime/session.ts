@@ -1,4 +1,5 @@
 import { NfltrError, unreachable } from '../core/errors.ts'
+import { doubtedAfterMs } from '../core/lease.ts'
 import type {
   ControlMessage,
   LaneCursor,
@@ -317,13 +318,14 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
 
   #attach(link: Link, attempt: number): Attachment {
     this.#assertNewest(attempt)
-    const { clock, engine } = this.#options
+    const { clock, engine, side } = this.#options
     const attachment: Attachment = new Attachment({
       link,
       clock,
       codec: this.#codec,
       limits: this.#limits,
       isBusy: this.#isBusy,
+      doubtedAfterMs: side === 'node' ? doubtedAfterMs : undefined,
       nextPart: () => this.#lane.nextPart(attachment),
       take: (frame) => this.#take(attachment, frame),
       onFault: (fault) => attachment.close(faultError(fault, workLane)),

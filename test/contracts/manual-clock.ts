@@ -3,6 +3,7 @@ import type { Clock, Timer } from '../../src/ports/clock.ts'
 /** A clock that stands still until the test moves it. */
 export class ManualClock implements Clock {
   #nowMs = 1_000
+  #wallAheadMs = 0
   readonly #timers = new Set<{ readonly atMs: number; readonly callback: () => void }>()
 
   nowMs(): number {
@@ -10,7 +11,12 @@ export class ManualClock implements Clock {
   }
 
   wallMs(): number {
-    return 1_700_000_000_000 + this.#nowMs
+    return 1_700_000_000_000 + this.#nowMs + this.#wallAheadMs
+  }
+
+  /** Moves the wall clock alone, as a machine finds it that slept. */
+  stepWall(byMs: number): void {
+    this.#wallAheadMs += byMs
   }
 
   after(delayMs: number, callback: () => void): Timer {

@@ -1,6 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type Contact, type ContactEvent, isSilentFor, mayPlace, noContact, stepContact } from '../../src/core/lease.ts'
+import {
+  type Contact,
+  type ContactEvent,
+  doubtedAfterMs,
+  isSilentFor,
+  mayPlace,
+  noContact,
+  silentMinMs,
+  stepContact,
+} from '../../src/core/lease.ts'
 
 function run(from: Contact, ...events: readonly ContactEvent[]): Contact {
   return events.reduce((state, event) => stepContact(state, event).state, from)
@@ -63,6 +72,14 @@ describe('the contact with a node', () => {
     expect(isSilentFor(proven, 150_001)).toBe(false)
     expect(proven.state).toBe('offline')
     expect(half).toMatchObject({ silentMs: 75_000, state: 'unverifiable' })
+  })
+
+  test('is not lost before its node could tell that it was given up, however short its bound is', () => {
+    const gone = run(attached, { type: 'detached', atMs: 0 })
+
+    expect(isSilentFor(run(gone, ...ticks(0, 5)), 1)).toBe(false)
+    expect(isSilentFor(run(gone, ...ticks(0, 6)), 1)).toBe(true)
+    expect(silentMinMs).toBeGreaterThan(doubtedAfterMs)
   })
 
   test('starts every span again when the process was not running', () => {

@@ -2,15 +2,25 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Machine, newMachine, type Running, repository } from './machine.ts'
 
+/** A running node, with a home of its own. */
+export interface RunningNode extends AsyncDisposable {
+  readonly machine: Machine
+  readonly name: string
+  /** The running `nfltr node join`, replaced by `restart`. */
+  running(): Running
+  /** Starts the node again with the same flags, after whatever ended it, and waits until it is ready. */
+  restart(): Promise<Running>
+}
+
 /** An owner's machine, which is the hub's, and a node, each with a home of its own, joined by an invite. */
 export interface MeshOfTwo extends AsyncDisposable {
   readonly hub: Machine
   readonly node: Machine
   readonly nodeName: string
-  /** The running `nfltr node join`, replaced by `restartNode`. */
   running(): Running
-  /** Starts the node again with the same flags, after whatever ended it, and waits until it is ready. */
   restartNode(): Promise<Running>
+  /** Another machine that becomes a node, and plays the same scenario. */
+  addNode(name: string): Promise<RunningNode>
   /** What the agents will do, by the exact text of their first message; read anew by each turn. */
   play(turns: Readonly<Record<string, readonly object[]>>): Promise<void>
 }
@@ -18,35 +28,56 @@ export interface MeshOfTwo extends AsyncDisposable {
 export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[] } = {}): Promise<MeshOfTwo> {
   const hub = await newMachine()
   const scenario = join(hub.project, '..', 'scenario.json')
-  const node = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
-  const program = join(node.project, '..', 'claude')
-  const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
-  await writeFile(program, `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${scenario}' "$@"\n`, {
-    mode: 0o755,
-  })
+  const flags = options.nodeFlags ?? ['--max-agents', '4']
   await hub.json(['mesh', 'create', '--name', 'laptop'])
-  const inviting = hub.start(['mesh', 'invite', '--name', 'vm1'])
+  const first = await joinedNode(hub, { name: 'vm1', scenario, flags })
+  const more: RunningNode[] = []
+  return {
+    hub,
+    node: first.machine,
+    nodeName: first.name,
+    running: first.running,
+    restartNode: first.restart,
+    addNode: async (name) => {
+      const node = await joinedNode(hub, { name, scenario, flags })
+      more.push(node)
+      return node
+    },
+    play: (turns) => writeFile(scenario, JSON.stringify({ turns })),
+    [Symbol.asyncDispose]: async () => {
+      await hub[Symbol.asyncDispose]()
+      for (const node of [first, ...more]) await node[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Makes a machine a node of the owner's mesh by an invite. Its agents play the scenario. */
+export async function joinedNode(
+  owner: Machine,
+  options: { readonly name: string; readonly scenario: string; readonly flags: readonly string[] },
+): Promise<RunningNode> {
+  const machine = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
+  const program = join(machine.project, '..', 'claude')
+  const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
+  const script = `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${options.scenario}' "$@"\n`
+  await writeFile(program, script, { mode: 0o755 })
+  const inviting = owner.start(['mesh', 'invite', '--name', options.name])
   const invite = await inviting.event('invite')
-  const flags = ['node', 'join', '--claude', program, ...(options.nodeFlags ?? ['--max-agents', '4'])]
-  let current = node.start([...flags, '--invite-file', '-'], { input: String(invite['invite']) })
+  const flags = ['node', 'join', '--claude', program, ...options.flags]
+  let current = machine.start([...flags, '--invite-file', '-'], { input: String(invite['invite']) })
   await current.event('joined')
   await current.event('ready')
   await inviting.event('joined')
   await inviting.finished
   return {
-    hub,
-    node,
-    nodeName: 'vm1',
+    machine,
+    name: options.name,
     running: () => current,
-    restartNode: async () => {
-      current = node.start(flags)
+    restart: async () => {
+      current = machine.start(flags)
       await current.event('ready')
       return current
     },
-    play: (turns) => writeFile(scenario, JSON.stringify({ turns })),
-    [Symbol.asyncDispose]: async () => {
-      await hub[Symbol.asyncDispose]()
-      await node[Symbol.asyncDispose]()
-    },
+    [Symbol.asyncDispose]: () => machine[Symbol.asyncDispose](),
   }
 }

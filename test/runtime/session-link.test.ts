@@ -54,6 +54,51 @@ describe('a session on its link', () => {
     expect(hub.session.counts.peerFaults).toBe(0)
   })
 
+  test('asks the hub before it takes a command that came after a silence, and not within seconds of the last word', async () => {
+    const { clock, hub, node, link } = await pairUp()
+    const probes = () => controls(link.node).filter((type) => type === 'probe').length
+    await clock.advance(4_000)
+    await hub.send(say('soon'))
+    await settle()
+    const soon = probes()
+    await clock.advance(6_000)
+    await hub.send(say('first'))
+    await hub.send(say('second'))
+    await settle()
+
+    expect([soon, probes()]).toEqual([0, 1])
+    expect(node.applied.map(textOf)).toEqual(['soon', 'first', 'second'])
+  })
+
+  test('takes nothing of what came after a silence when the link ends without an answer', async () => {
+    const { clock, hub, node, link } = await pairUp()
+    await clock.advance(6_000)
+    // The hub has given the link up; what it sent lies there still.
+    link.hub.isDeaf = true
+    await hub.send(say('superseded'))
+    await settle()
+    const unanswered = node.applied.map(textOf)
+    link.cut()
+    await settle()
+    await hub.engine.transact((tx) => hub.session.voidWhere(tx, () => true))
+    await connect(hub, node, { clock })
+    await hub.send(say('later'))
+    await settle()
+
+    expect(unanswered).toEqual([])
+    expect(node.applied.map(textOf)).toEqual(['later'])
+  })
+
+  test('notices a silence by the wall clock too, since a machine that slept finds the other one unmoved', async () => {
+    const { clock, hub, node, link } = await pairUp()
+    clock.stepWall(60_000)
+    link.hub.isDeaf = true
+    await hub.send(say('from before it slept'))
+    await settle()
+
+    expect(node.applied).toEqual([])
+  })
+
   test('asks at once when nothing was heard, and takes any byte for life', async () => {
     const { clock, hub, node, link } = await pairUp()
     hub.session.setBusy(true)
