@@ -1,6 +1,6 @@
 /**
  * `npm run mutants`: proves that the simulator can fail. Plants each bug of `sim/mutants/` in a copy of the sources and runs
- * seeds there until one breaks a promise; a bug that no seed finds is a hole in the checkers, and fails. Arguments: names
+ * seeds there until one breaks a promise; a bug that no seed finds is a hole in the checks, and fails. Arguments: names
  * of bugs (all where none is given), `--seeds N` a bug has at most, `--report FILE` for the counts of `.ci/run`.
  */
 import { execFile } from 'node:child_process'

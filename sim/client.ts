@@ -1,6 +1,5 @@
 import { NfltrError } from '../src/core/errors.ts'
 import type { ToolName } from '../src/ports/hub-api.ts'
-import type { Deliveries } from './checkers/deliveries.ts'
 import { HubLink } from './hub-link.ts'
 import type { HubProcess } from './hub-process.ts'
 import { Life } from './life.ts'
@@ -20,18 +19,18 @@ export class Session {
   readonly #world: World
   readonly #random: SeededRandom
   readonly #link: HubLink
-  readonly #deliveries: Deliveries
+  readonly #hubId: string
   /** Words on their way to the hub: told before the next call begins. */
   #words = new Set<Promise<void>>()
   #calls = 0
 
-  constructor(hub: HubProcess, options: { readonly name: string; readonly deliveries: Deliveries }) {
+  constructor(hub: HubProcess, options: { readonly name: string }) {
     const { world } = hub
     this.name = options.name
     this.#world = world
     this.life = new Life(world, options.name, () => this.die('between two effects'))
     this.#random = world.random(options.name)
-    this.#deliveries = options.deliveries
+    this.#hubId = hub.hubId
     const session = { pid: 1, host: 'laptop', since: '2026-01-01T00:00:00Z', sessionKey: options.name }
     this.#link = new HubLink(hub, { life: this.life, random: this.#random, session })
     world.note(`session ${this.name} began`)
@@ -47,7 +46,7 @@ export class Session {
 
   /** @param cancelAfterMs when the client gives the call up, answered or not */
   async call(tool: ToolName, args: Record<string, unknown>, cancelAfterMs?: number): Promise<Answer> {
-    this.#deliveries.requested(this.name)
+    this.#world.tell({ type: 'requested', session: this.name })
     await Promise.all(this.#words)
     this.#calls += 1
     const callKey = `${this.name}/${this.#calls}`
@@ -78,23 +77,27 @@ export class Session {
       (hub, signal) => hub.call({ tool, args, callKey, sessionKey: this.name, signal }),
       cancelled,
     )
-    const reply = { callKey, session: this.name, tool, body }
-    this.#deliveries.received(reply)
+    const isOffer = tool === 'spawn_agent' || tool === 'wait_for_agents'
+    const contents = isOffer ? contentsOf(tool, body) : { carries: [], names: [] }
+    const { hubId, session } = { hubId: this.#hubId, session: this.name }
+    this.#world.tell({ type: 'reply', hubId, callKey, session, isOffer, body, ...contents })
     if (cancelled.aborted) {
-      this.#deliveries.withdrawn(callKey)
+      this.#world.tell({ type: 'reply_withdrawn', callKey })
       await this.#link.request((hub) => hub.withdraw(callKey))
       return { type: 'cancelled' }
     }
     await this.#moment()
     // From here on bytes of the reply may be in the client's hands.
-    this.#deliveries.written(reply)
+    this.#world.tell({ type: 'reply_written', callKey })
     await this.#moment()
     if (cancelled.aborted) {
       this.#say(() => this.#link.request((hub) => hub.doubt(callKey)))
       return { type: 'cancelled' }
     }
-    this.#deliveries.read(callKey)
-    const confirmed = this.#link.request((hub) => hub.confirm(callKey)).then(() => this.#deliveries.confirmed(callKey))
+    this.#world.tell({ type: 'reply_read', callKey })
+    const confirmed = this.#link
+      .request((hub) => hub.confirm(callKey))
+      .then(() => this.#world.tell({ type: 'reply_confirmed', callKey }))
     this.#say(() => confirmed)
     return { type: 'reply', document: JSON.parse(body) as Record<string, unknown> }
   }
@@ -111,4 +114,25 @@ export class Session {
     if (!this.life.act()) return new Promise(() => undefined)
     return this.life.delayed(this.#random.next() * 3, () => undefined)
   }
+}
+
+/** The entries that a reply carries, and those that it names as unconfirmed. */
+function contentsOf(
+  tool: ToolName,
+  body: string,
+): { readonly carries: readonly number[]; readonly names: readonly number[] } {
+  const document = JSON.parse(body) as Record<string, unknown>
+  if (tool === 'spawn_agent') return { carries: idsIn([document]), names: [] }
+  return {
+    carries: [...idsIn(document['results']), ...idsIn(document['events'])],
+    names: idsIn(document['unconfirmed']),
+  }
+}
+
+function idsIn(list: unknown): readonly number[] {
+  if (!Array.isArray(list)) return []
+  return (list as readonly Record<string, unknown>[]).flatMap((item) => {
+    const id = item['delivery_id']
+    return typeof id === 'number' ? [id] : []
+  })
 }

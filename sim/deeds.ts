@@ -5,8 +5,6 @@ import type { World } from './world.ts'
 /** What agent programs did to the world, whoever knows of it. */
 export class DeedsLedger implements Deeds {
   readonly #world: World
-  /** Launches by attempt. */
-  readonly launches = new Map<string, number>()
   /** By mark: where the text began to have its effect. */
   readonly taken = new Map<
     string,
@@ -18,8 +16,8 @@ export class DeedsLedger implements Deeds {
   }
 
   launched(attemptId: string): void {
-    this.launches.set(attemptId, (this.launches.get(attemptId) ?? 0) + 1)
     this.#world.note(`program of ${attemptId} launched`)
+    this.#world.tell({ type: 'launched', attemptId })
     this.#world.count('turn launched')
   }
 
@@ -27,5 +25,6 @@ export class DeedsLedger implements Deeds {
     const known = this.taken.get(script.mark) ?? []
     this.taken.set(script.mark, [...known, { attemptId, messageId: input.id, script }])
     this.#world.note(`program of ${attemptId} took ${script.mark}`)
+    this.#world.tell({ type: 'taken', mark: script.mark, attemptId })
   }
 }

@@ -8,7 +8,7 @@ import type { World } from './world.ts'
 const utf8 = new TextEncoder()
 const fromUtf8 = new TextDecoder()
 
-/** What the world saw agent programs do: for checkers. */
+/** What the world saw agent programs do: for checks. */
 export interface Deeds {
   launched(attemptId: string): void
   took(attemptId: string, input: ProgramInput, script: Script): void

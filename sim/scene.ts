@@ -7,7 +7,7 @@ import type { NodeProcess } from './node-process.ts'
 import type { Workload } from './workload.ts'
 import type { World } from './world.ts'
 
-/** Everything that is in a simulated world, for checkers to look at. */
+/** Everything that is in a simulated world, for checks to look at. */
 export interface Scene {
   readonly world: World
   readonly hubs: readonly HubProcess[]

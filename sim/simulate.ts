@@ -1,18 +1,6 @@
 import type { MemberFacts, PeerFacts } from '../src/ports/peers.ts'
-import { MemoryDisk } from '../src/store/memory-disk.ts'
-import { acceptedOnce } from './checkers/accepted-once.ts'
-import { ackImpliesDurable } from './checkers/ack-implies-durable.ts'
-import type { Checker } from './checkers/checker.ts'
-import { Deliveries, deliveries } from './checkers/deliveries.ts'
-import { executedOnce } from './checkers/executed-once.ts'
-import { isolation } from './checkers/isolation.ts'
-import { laneOrder } from './checkers/lane-order.ts'
-import { liveness, whatIsLeft } from './checkers/liveness.ts'
-import { logSequence } from './checkers/log-sequence.ts'
-import { oneOutcome } from './checkers/one-outcome.ts'
-import { receipts } from './checkers/receipts.ts'
-import { sentImpliesDurable } from './checkers/sent-implies-durable.ts'
 import { DeedsLedger } from './deeds.ts'
+import { tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
 import { calmDisk, drawMix, Faults } from './faults.ts'
 import { HubProcess } from './hub-process.ts'
 import { MachineKeepers } from './machine-keepers.ts'
@@ -21,6 +9,7 @@ import { NodeProcess } from './node-process.ts'
 import { Observer } from './observer.ts'
 import type { Process } from './process.ts'
 import type { Scene } from './scene.ts'
+import { WatchedDisk, watchOutbox } from './watched-disk.ts'
 import { Workload } from './workload.ts'
 import { type Violation, World } from './world.ts'
 
@@ -66,7 +55,6 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
 class Run {
   readonly #world: World
   readonly scene: Scene
-  readonly #checkers: readonly Checker[]
   readonly #observer: Observer
   readonly #faults: Faults
 
@@ -75,20 +63,6 @@ class Run {
     const mix = drawMix(world.random('mix'))
     const shape = world.random('shape')
     const deeds = new DeedsLedger(world)
-    const byHub = new Map<string, Deliveries>()
-    this.#checkers = [
-      ackImpliesDurable(),
-      sentImpliesDurable(),
-      laneOrder(),
-      acceptedOnce(),
-      oneOutcome(),
-      deliveries(byHub),
-      logSequence(),
-      executedOnce(),
-      isolation(),
-      receipts(),
-      liveness(),
-    ]
     const network = new Network({
       world,
       members: [...hubNames.map((name) => memberOf(name, 'hub')), ...nodeNames.map((name) => memberOf(name, 'node'))],
@@ -108,8 +82,6 @@ class Run {
       return new NodeProcess(name, { world, disk, mood, network, machine, self, maxAgents: shape.int(1, 4) })
     })
     const workloads = hubs.map((hub) => {
-      const own = new Deliveries(hub.name, (text) => world.violate('deliveries', text))
-      byHub.set(hub.name, own)
       const plan = {
         spawns: shape.int(1, 6),
         machines: nodeNames,
@@ -117,7 +89,7 @@ class Run {
         isBulky: mix.isBulky,
         crashChance: mix.programCrashChance,
       }
-      return new Workload(hub, { plan, deliveries: own })
+      return new Workload(hub, { plan })
     })
     const processes: readonly Process[] = [...hubs, ...nodes]
     for (const one of processes) one.restartsAfter = () => shape.next() * 4_000
@@ -125,13 +97,14 @@ class Run {
     this.scene = { world, hubs, nodes, workloads, deeds }
     this.#observer = new Observer({
       world,
-      checkers: this.#checkers,
       processOf: (peerId) => {
         const found = byPeerId.get(peerId)
         if (found === undefined) throw new Error(`nobody is ${peerId}`)
         return found
       },
     })
+    for (const hub of hubs) watchOutbox(hub, hub.hubId, new Map(nodes.map((node) => [node.self.peerId, node])))
+    for (const node of nodes) watchOutbox(node, node.self.peerId, new Map(hubs.map((hub) => [hub.hubId, hub])))
     this.#faults = new Faults(
       {
         world,
@@ -162,18 +135,14 @@ class Run {
     const isOver = (): boolean => workloads.every(({ isDone }) => isDone) && whatIsLeft(this.scene).length === 0
     await world.run({ untilMs: phases.faultsMs + phases.healMs, isOver })
     if (world.violations.length > 0) return
-    this.#checkEnd()
-    await this.#checkIdle()
+    tellWhatIsLeft(this.scene)
+    tellWhatIsOnRecord(this.scene)
+    await this.#rest()
+    world.endHistory()
   }
 
-  #checkEnd(): void {
-    for (const checker of this.#checkers) {
-      checker.atEnd?.(this.scene, (text) => this.#world.violate(checker.name, text))
-    }
-  }
-
-  /** Idle means: heartbeats, and nothing else, neither on the wire nor on a disk (V3). */
-  async #checkIdle(): Promise<void> {
+  /** A minute in which nothing may happen. */
+  async #rest(): Promise<void> {
     const world = this.#world
     if (world.violations.length > 0) return
     // What was on its way when the last word was read still arrives.
@@ -181,16 +150,13 @@ class Run {
     const processes = [...this.scene.hubs, ...this.scene.nodes]
     const before = { frames: this.#observer.meaningful, syncs: processes.map((one) => one.syncs), steps: world.steps }
     await world.run({ untilMs: world.nowMs + phases.idleMs })
-    const frames = this.#observer.meaningful - before.frames
-    if (frames > 0) world.violate('idle', `${frames} frames were sent while nothing was to be done`)
-    for (const [index, one] of processes.entries()) {
-      const syncs = one.syncs - (before.syncs[index] ?? 0)
-      if (syncs > 0) world.violate('idle', `${one.name} wrote ${syncs} times while nothing was to be done`)
-    }
+    const stirred = (who: string, what: string, count: number, allowed = 0): void =>
+      world.tell({ type: 'stirred', who, what, count, allowed })
+    stirred('the wire', 'frames', this.#observer.meaningful - before.frames)
+    for (const [index, one] of processes.entries()) stirred(one.name, 'writes', one.syncs - (before.syncs[index] ?? 0))
     // A hub's one-second tick does nothing but look at its clocks.
     const ticks = this.scene.hubs.length * Math.ceil(phases.idleMs / 1_000 + 1)
-    const steps = world.steps - before.steps - ticks
-    if (steps > idleStepsMax) world.violate('idle', `${steps} events happened while nothing was to be done`)
+    stirred('the world', 'events', world.steps - before.steps, ticks + idleStepsMax)
   }
 }
 
@@ -225,7 +191,7 @@ function memberOf(name: string, kind: 'hub' | 'node'): MemberFacts {
   }
 }
 
-function diskOf(world: World, name: string): MemoryDisk {
+function diskOf(world: World, name: string): WatchedDisk {
   const id = [...world.random(`store/${name}`).bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  return new MemoryDisk({ storeId: id, incarnation: 1 })
+  return new WatchedDisk({ storeId: id, incarnation: 1 })
 }

@@ -1,5 +1,4 @@
 import type { NfltrError } from '../src/core/errors.ts'
-import type { Deliveries } from './checkers/deliveries.ts'
 import { type Answer, Session } from './client.ts'
 import type { HubProcess } from './hub-process.ts'
 import type { Script } from './program.ts'
@@ -39,7 +38,6 @@ export class Workload {
   readonly #world: World
   readonly #plan: WorkPlan
   readonly #random: SeededRandom
-  readonly #deliveries: Deliveries
   #sessions = 0
   #session: Session | undefined
   #spawnsLeft: number
@@ -47,12 +45,11 @@ export class Workload {
   #isHealed = false
   #isDone = false
 
-  constructor(hub: HubProcess, options: { readonly plan: WorkPlan; readonly deliveries: Deliveries }) {
+  constructor(hub: HubProcess, options: { readonly plan: WorkPlan }) {
     this.hub = hub
     this.#world = hub.world
     this.#plan = options.plan
     this.#spawnsLeft = options.plan.spawns
-    this.#deliveries = options.deliveries
     this.#random = hub.world.random(`workload/${hub.name}`)
   }
 
@@ -67,7 +64,7 @@ export class Workload {
 
   begin(): void {
     this.#sessions += 1
-    const session = new Session(this.hub, { name: `${this.hub.name}-s${this.#sessions}`, deliveries: this.#deliveries })
+    const session = new Session(this.hub, { name: `${this.hub.name}-s${this.#sessions}` })
     this.#session = session
     session.life.onDeath(() => this.#world.after(this.#random.next() * 2_000, () => this.begin()))
     this.#work(session).catch((error: unknown) => {

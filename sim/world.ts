@@ -1,3 +1,6 @@
+import { allChecks } from '../src/audit/all-checks.ts'
+import { Audit } from '../src/audit/check.ts'
+import type { AuditEvent } from '../src/audit/events.ts'
 import { hashText, SeededRandom } from './random.ts'
 import { Schedule, type Scheduled } from './schedule.ts'
 
@@ -28,6 +31,7 @@ export class World {
   steps = 0
   /** Written out with every line of the trace, for a replay that is looked at. */
   onTrace: ((line: string) => void) | undefined
+  readonly #audit = new Audit(allChecks, ({ check, message }) => this.violate(check, message))
   readonly #schedule = new Schedule()
   readonly #trace: string[] = []
   #nowMs = 0
@@ -71,6 +75,16 @@ export class World {
 
   count(name: string): void {
     this.counts.set(name, (this.counts.get(name) ?? 0) + 1)
+  }
+
+  /** Tells the checks of something that happened. */
+  tell(event: AuditEvent): void {
+    this.#audit.see(event)
+  }
+
+  /** Nothing more will happen that the checks have to know of. */
+  endHistory(): void {
+    this.#audit.end()
   }
 
   violate(checker: string, message: string): void {

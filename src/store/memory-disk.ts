@@ -47,7 +47,7 @@ export class MemoryDisk {
     return this.#order.slice(low)
   }
 
-  /** Everything that is on the disk, in key order: for checkers. */
+  /** Everything that is on the disk, in key order: for checks. */
   entries(): readonly StoreEntry[] {
     return this.keys().map((key) => ({ key, value: this.#entries.get(key) ?? new Uint8Array() }))
   }

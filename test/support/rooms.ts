@@ -40,6 +40,13 @@ export const rooms: readonly Room[] = [
     builtins: ['crypto'],
   },
   {
+    name: 'audit',
+    decides: 'whether a history kept the promises; one check per file, pure',
+    rooms: ['core', 'wire'],
+    packages: [],
+    builtins: [],
+  },
+  {
     name: 'store',
     decides: 'what survives a crash',
     // Whole files, exclusive creation and liveness of a lock's holder are platform's; a second copy here would drift.
@@ -109,6 +116,7 @@ export const rooms: readonly Room[] = [
       'ports',
       'wire',
       'identity',
+      'audit',
       'runtime',
       'store',
       'hub',

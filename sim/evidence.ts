@@ -1,0 +1,119 @@
+import type { KeptEntry } from '../src/audit/events/records.ts'
+import type { OpenEntry } from '../src/core/inbox-state.ts'
+import { keyNumber } from '../src/core/key-order.ts'
+import type { TaskEvent } from '../src/core/model.ts'
+import type { NodeAttempt } from '../src/core/node-attempt-state.ts'
+import type { Agent } from '../src/core/task-record.ts'
+import type { EntryRecord } from '../src/hub/records.ts'
+import type { HubProcess } from './hub-process.ts'
+import type { NodeProcess } from './node-process.ts'
+import { laneOn, recordsOn, type Scene } from './scene.ts'
+
+const utf8 = new TextDecoder()
+
+/** Tells the checks what still had to happen, after everything healed and had its time. */
+export function tellWhatIsLeft(scene: Scene): void {
+  for (const { what, text } of findings(scene)) scene.world.tell({ type: 'left', what, text })
+}
+
+/** What still has to happen before the world is at rest: empty when it is. */
+export function whatIsLeft(scene: Scene): readonly string[] {
+  return findings(scene).map(({ text }) => text)
+}
+
+interface Left {
+  readonly what: 'work' | 'leftover'
+  readonly text: string
+}
+
+function findings({ hubs, nodes, workloads }: Scene): readonly Left[] {
+  const work = [
+    ...workloads.flatMap(({ hub, isDone }) => (isDone ? [] : [`${hub.name} has not read everything`])),
+    ...hubs.flatMap((hub) => workLeftOfHub(hub)),
+    ...nodes.flatMap((node) => (node.node === undefined ? [`${node.name} is not up`] : [])),
+  ]
+  const leftover = [
+    ...hubs.flatMap((hub) =>
+      nodes.flatMap((node) => undelivered(hub, { as: hub.hubId, to: node, remote: node.self.peerId })),
+    ),
+    ...nodes.flatMap((node) => leftOnNode(node, hubs)),
+  ]
+  return [
+    ...work.map((text): Left => ({ what: 'work', text })),
+    ...leftover.map((text): Left => ({ what: 'leftover', text })),
+  ]
+}
+
+function workLeftOfHub(hub: HubProcess): readonly string[] {
+  const open = recordsOn<OpenEntry>(hub.disk, 'hub/open/')
+  return [
+    ...(hub.hub === undefined ? [`${hub.name} is not up`] : []),
+    ...open.map(({ value }) => `entry ${value.deliveryId} of ${hub.name} is ${value.state}`),
+  ]
+}
+
+function leftOnNode(node: NodeProcess, hubs: readonly HubProcess[]): readonly string[] {
+  const attempts = recordsOn<NodeAttempt>(node.disk, 'node/attempt/').map(({ value }) => value)
+  const unsettled = attempts.filter(
+    ({ phase, receipt, end }) => phase !== 'declined' && receipt === undefined && end?.keeperGone === undefined,
+  )
+  return [
+    ...unsettled.map(({ phase, ref }) => `the attempt ${ref.attemptId} is ${phase} on ${node.name}, without a receipt`),
+    ...node.machine.live.map(({ attemptId }) => `the keeper of ${attemptId} still runs on ${node.name}`),
+    ...hubs.flatMap((hub) => undelivered(node, { as: node.self.peerId, to: hub, remote: hub.hubId })),
+  ]
+}
+
+type Party = HubProcess | NodeProcess
+
+/** Messages that one side has numbered and the other has not applied. */
+function undelivered(
+  from: Party,
+  lane: { readonly as: string; readonly to: Party; readonly remote: string },
+): readonly string[] {
+  const sent = laneOn(from.disk, lane.remote)?.sent ?? 0
+  const received = laneOn(lane.to.disk, lane.as)?.received ?? 0
+  return sent === received ? [] : [`${lane.to.name} has ${received} of ${sent} messages of ${from.name}`]
+}
+
+/** Tells the checks what the disks of all hubs hold. */
+export function tellWhatIsOnRecord(scene: Scene): void {
+  const { world, workloads } = scene
+  for (const { hub, spawned } of workloads) {
+    const { hubId, disk } = hub
+    for (const [mark, agentId] of spawned) world.tell({ type: 'spawn_answered', hubId, mark, agentId })
+    for (const { value } of recordsOn<Agent>(disk, 'hub/agent/')) {
+      const tasks = value.tasks.map(({ taskId, turn }) => ({ taskId, turn }))
+      world.tell({ type: 'agent_kept', hubId, agentId: value.agentId, tasks })
+    }
+    for (const key of disk.keys('hub/brief/')) {
+      if (!key.startsWith('hub/brief/')) break
+      world.tell({ type: 'brief_kept', hubId, text: utf8.decode(disk.read(key)) })
+    }
+    for (const { key, value } of recordsOn<TaskEvent>(disk, 'hub/event/')) {
+      const said = value.type === 'text' && value.text !== undefined ? { text: value.text } : {}
+      world.tell({ type: 'line_kept', hubId, agentId: key.split('/')[0] ?? '', seq: value.seq, ...said })
+    }
+    for (const { value } of recordsOn<EntryRecord>(disk, 'hub/entry/')) {
+      world.tell(entryOf(hubId, value))
+      if (value.kind === 'result' && value.outcome === 'completed') tellLinesOf(scene, hub, value)
+    }
+  }
+}
+
+function entryOf(hubId: string, entry: EntryRecord): KeptEntry {
+  const { deliveryId, kind } = entry
+  if (entry.kind === 'event') return { type: 'entry_kept', hubId, deliveryId, kind }
+  if (entry.kind === 'spawn') return { type: 'entry_kept', hubId, deliveryId, kind, agentId: entry.agentId }
+  const { agentId, taskId, turn, attempt, outcome, isLate } = entry
+  return { type: 'entry_kept', hubId, deliveryId, kind, agentId, result: { taskId, turn, attempt, outcome, isLate } }
+}
+
+/** A turn that completed said all the lines of its script. */
+function tellLinesOf({ world, deeds }: Scene, hub: HubProcess, entry: EntryRecord & { readonly kind: 'result' }): void {
+  const [mark = ''] = utf8.decode(hub.disk.read(`hub/text/${keyNumber(entry.deliveryId)}`)).split(' ')
+  const lines = deeds.taken.get(mark)?.[0]?.script.lines ?? 0
+  for (let line = 0; line < lines; line++) {
+    world.tell({ type: 'line_said', hubId: hub.hubId, agentId: entry.agentId, text: `${mark} line ${line}` })
+  }
+}

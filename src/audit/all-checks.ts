@@ -1,0 +1,41 @@
+import type { Check } from './check.ts'
+import { acceptedOnce } from './checks/accepted-once.ts'
+import { ackImpliesDurable } from './checks/ack-implies-durable.ts'
+import { askedOnce } from './checks/asked-once.ts'
+import { caughtUp } from './checks/caught-up.ts'
+import { deliveredOnce } from './checks/delivered-once.ts'
+import { epochsRise } from './checks/epochs-rise.ts'
+import { executedOnce } from './checks/executed-once.ts'
+import { forgetImpliesAck } from './checks/forget-implies-ack.ts'
+import { idle } from './checks/idle.ts'
+import { isolation } from './checks/isolation.ts'
+import { laneOrder } from './checks/lane-order.ts'
+import { leftovers } from './checks/leftovers.ts'
+import { liveness } from './checks/liveness.ts'
+import { logOrder } from './checks/log-order.ts'
+import { logSequence } from './checks/log-sequence.ts'
+import { oneOutcome } from './checks/one-outcome.ts'
+import { receipts } from './checks/receipts.ts'
+import { sentImpliesDurable } from './checks/sent-implies-durable.ts'
+
+/** Every check there is. Each is silent where the events that it looks at are not told. */
+export const allChecks: readonly Check[] = [
+  acceptedOnce,
+  ackImpliesDurable,
+  askedOnce,
+  caughtUp,
+  deliveredOnce,
+  epochsRise,
+  executedOnce,
+  forgetImpliesAck,
+  idle,
+  isolation,
+  laneOrder,
+  leftovers,
+  liveness,
+  logOrder,
+  logSequence,
+  oneOutcome,
+  receipts,
+  sentImpliesDurable,
+]

@@ -1,0 +1,36 @@
+import type { Check } from '../check.ts'
+
+/** Every spawn that was answered has its agent, and every turn ends in exactly one outcome (D10). */
+export const oneOutcome: Check = {
+  name: 'one-outcome',
+  begin() {
+    const answered: { readonly hubId: string; readonly mark: string; readonly agentId: string }[] = []
+    const turns = new Map<string, { readonly agentId: string; readonly turn: number }>()
+    const agents = new Set<string>()
+    const ends = new Map<string, number>()
+    return {
+      see(event) {
+        if (event.type === 'spawn_answered') answered.push(event)
+        if (event.type === 'agent_kept') {
+          const { hubId, agentId, tasks } = event
+          agents.add(`${hubId} ${agentId}`)
+          for (const { taskId, turn } of tasks) turns.set(`${hubId} ${taskId}`, { agentId, turn })
+        }
+        if (event.type === 'entry_kept' && event.result !== undefined && !event.result.isLate) {
+          const key = `${event.hubId} ${event.result.taskId}`
+          ends.set(key, (ends.get(key) ?? 0) + 1)
+        }
+      },
+      end(fail) {
+        for (const { hubId, mark, agentId } of answered) {
+          if (agents.has(`${hubId} ${agentId}`)) continue
+          fail({ agentId, message: `${hubId} answered the spawn ${mark} with ${agentId} and has no such agent` })
+        }
+        for (const [key, { agentId, turn }] of turns) {
+          const count = ends.get(key) ?? 0
+          if (count !== 1) fail({ agentId, message: `turn ${turn} of ${agentId} has ${count} outcomes` })
+        }
+      },
+    }
+  },
+}
