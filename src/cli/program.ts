@@ -30,7 +30,7 @@ import {
   meshShow,
 } from './commands/mesh.ts'
 import { meshKey } from './commands/mesh-key.ts'
-import { nodeJoin, nodeStatus } from './commands/node.ts'
+import { nodeJoin, nodeLeave, nodeStatus } from './commands/node.ts'
 import type { World } from './world.ts'
 
 /** The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs. */
@@ -63,7 +63,9 @@ export function buildProgram(world: World): Command {
       meshServe(mesh),
     ]),
   )
-  program.addCommand(noun('node', 'this machine as a place for agents', [nodeJoin(node), nodeStatus(node)]))
+  program.addCommand(
+    noun('node', 'this machine as a place for agents', [nodeJoin(node), nodeStatus(node), nodeLeave(node)]),
+  )
   program.addCommand(mcp(world.mcp))
   program.addCommand(
     noun('hub', 'the process that keeps a project’s agents and results', [hubStatus(hub), hubServe(hub), hubStop(hub)]),

@@ -50,7 +50,10 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
 }
 
 export function nodeClient(endpoint: ControlEndpoint): NodeApi {
-  return { status: () => json(endpoint, 'GET', paths.status) }
+  return {
+    status: () => json(endpoint, 'GET', paths.status),
+    leave: ({ isForced }) => json(endpoint, 'POST', paths.leave, { is_forced: isForced }),
+  }
 }
 
 async function hold(endpoint: ControlEndpoint, session: SessionIdentity): Promise<Hold & { lost: Promise<void> }> {

@@ -8,7 +8,7 @@ import type * as z from 'zod'
 import { NfltrError } from '../core/errors.ts'
 import type { HubApi, NodeApi } from '../ports/hub-api.ts'
 import { errorDocument } from './error-document.ts'
-import { callRequest, holdRequest, keyRequest, paths, requestMaxBytes } from './schema/requests.ts'
+import { callRequest, holdRequest, keyRequest, leaveRequest, paths, requestMaxBytes } from './schema/requests.ts'
 
 /**
  * The control API: HTTP over a Unix socket in a folder that is ours alone, with a token on top, because an agent of the
@@ -143,6 +143,10 @@ export function hubRoutes(hub: HubApi): Hono {
 export function nodeRoutes(node: NodeApi): Hono {
   const routes = new Hono()
   routes.get(paths.status, async (context) => context.json(await node.status()))
+  routes.post(paths.leave, async (context) => {
+    const { is_forced: isForced } = await parse(context, leaveRequest)
+    return context.json(await node.leave({ isForced }))
+  })
   return routes
 }
 

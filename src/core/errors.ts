@@ -28,6 +28,8 @@ export const errorCodes = {
   duplicate_identity: { remedy: 'change', exit: 3 },
   name_taken: { remedy: 'change', exit: 3 },
   not_owner: { remedy: 'change', exit: 3 },
+  in_use: { remedy: 'wait', exit: 3 },
+  owner_may_not_leave: { remedy: 'change', exit: 3 },
   insecure_permissions: { remedy: 'change', exit: 3 },
   stale_epoch: { remedy: 'never', exit: 3 },
   // Reach and capacity.

@@ -127,6 +127,12 @@ export function isGoneFor(
   return member.revokedAtMs !== undefined || !member.roles.includes(role)
 }
 
+/** Why a machine that is known is no node or hub any more, in words. */
+export function whyGone(member: { readonly revokedAtMs?: number; readonly hasLeft?: boolean } | undefined): string {
+  if (member?.hasLeft === true) return 'it left'
+  return member?.revokedAtMs === undefined ? 'its membership says otherwise' : 'an owner revoked it'
+}
+
 const namePattern = /^[a-z0-9-]{1,63}$/
 
 /** Whether a text may be a machine's name (rule 14). */

@@ -1,8 +1,9 @@
 import { NfltrError } from '../core/errors.ts'
 import type { TaskEvent } from '../core/model.ts'
 import { decodeRecord } from '../core/record-json.ts'
-import { type Agent, agentStateOf, type Task, usageOf } from '../core/task-record.ts'
+import { type Agent, type Task, usageOf } from '../core/task-record.ts'
 import type { HubStatusDocument, SessionIdentity } from '../ports/hub-api.ts'
+import { agentState } from './agent-state.ts'
 import { agentDocument, timeOf, usageDocument } from './present.ts'
 import { keys, prefixes } from './records.ts'
 import { unknownAgent } from './wait.ts'
@@ -15,7 +16,7 @@ export function statusDocument(
 ): HubStatusDocument {
   const agents = world.agents.all()
   const counts: Record<string, number> = {}
-  for (const state of agents.map(agentStateOf)) counts[state] = (counts[state] ?? 0) + 1
+  for (const state of agents.map((agent) => agentState(world, agent))) counts[state] = (counts[state] ?? 0) + 1
   const usage = agents.map(usageOf)
   const sum = (of: (one: (typeof usage)[number]) => number): number => usage.reduce((total, one) => total + of(one), 0)
   return {

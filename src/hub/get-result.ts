@@ -3,7 +3,8 @@ import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { TaskEvent } from '../core/model.ts'
 import { decodeRecord } from '../core/record-json.ts'
-import { type Agent, agentStateOf, type Task } from '../core/task-record.ts'
+import type { Agent, Task } from '../core/task-record.ts'
+import { agentState } from './agent-state.ts'
 import { cutPage, jsonBytes } from './pages.ts'
 import { type Document, eventEntryDocument, resultDocument, spawnDocument } from './present.ts'
 import { prefixes } from './records.ts'
@@ -73,7 +74,7 @@ async function soFar(world: HubWorld, agent: Agent, task: Task): Promise<Found> 
     agent_id: agent.agentId,
     task_id: task.taskId,
     turn: task.turn,
-    state: agentStateOf(agent),
+    state: agentState(world, agent),
     machine: agent.home?.machine,
     artifacts: [],
   }

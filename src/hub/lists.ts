@@ -1,7 +1,7 @@
 import type { ListAgentsInput, ListNodesInput } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { agentStateOf } from '../core/task-record.ts'
+import { agentState } from './agent-state.ts'
 import { agentDocument, type Document, nodeDocument } from './present.ts'
 import type { HubWorld } from './world.ts'
 
@@ -12,7 +12,7 @@ export async function listAgents(world: HubWorld, args: ListAgentsInput): Promis
   const states = args.state === undefined ? undefined : new Set(args.state)
   const found = world.agents
     .all()
-    .filter((agent) => agent.no < below && (states === undefined || states.has(agentStateOf(agent))))
+    .filter((agent) => agent.no < below && (states === undefined || states.has(agentState(world, agent))))
     .reverse()
   const limit = args.limit ?? limits.listDefault
   const page = found.slice(0, limit)

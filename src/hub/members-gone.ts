@@ -1,5 +1,5 @@
-import { isGoneFor } from '../core/membership.ts'
-import type { Peers, Unsubscribe } from '../ports/peers.ts'
+import { isGoneFor, whyGone } from '../core/membership.ts'
+import type { MemberFacts, Peers, Unsubscribe } from '../ports/peers.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import type { Agents } from './agents.ts'
 
@@ -15,7 +15,7 @@ export interface MembersGoneParts {
 
 /**
  * Ends what runs on machines that are no nodes of the mesh any more (rule 8, `member_gone`): at once, without waiting for
- * their silence, because what an owner revoked is no longer believed whatever it says. What was still to be sent there
+ * their silence, because what an owner revoked is no longer believed whatever it says, and what left says nothing any more. What was still to be sent there
  * is emptied (rule 15).
  */
 export class MembersGone {
@@ -40,22 +40,23 @@ export class MembersGone {
     const { peers } = this.#parts
     let isChanged = false
     for (const member of peers.members()) {
-      const { machinePeerId, name } = member
+      const { machinePeerId } = member
       if (!isGoneFor('node', member)) {
         this.#done.delete(machinePeerId)
       } else if (!this.#done.has(machinePeerId)) {
         this.#done.add(machinePeerId)
-        this.#end(machinePeerId, name)
+        this.#end(member)
         isChanged = true
       }
     }
     if (isChanged) this.#parts.changed()
   }
 
-  #end(peerId: string, name: string): void {
+  #end(member: MemberFacts): void {
+    const { machinePeerId: peerId, name } = member
     const { engine, agents, voidAll } = this.#parts
     void engine.transact((tx) => {
-      const message = `${name} is no node of the mesh any more: an owner revoked it.`
+      const message = `${name} is no node of the mesh any more: ${whyGone(member)}.`
       const event = { type: 'lost', ground: 'member_gone', message } as const
       for (const { agent, attempt } of agents.aliveOn(peerId)) {
         agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })

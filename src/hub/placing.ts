@@ -1,3 +1,4 @@
+import { whyGone } from '../core/membership.ts'
 import { type Decline, giveUp, place, type Wish } from '../core/placement.ts'
 import { type Agent, currentTask } from '../core/task-record.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -198,8 +199,9 @@ export function wishOf(agent: Agent): Pick<Wish, 'filters' | 'boundTo'> {
 
 /** The one machine that it may run on is out of the mesh: waiting leads nowhere. */
 function revoked(peerId: string, nodes: Nodes): ReturnType<typeof giveUp> {
-  const machine = nodes.gone(peerId)?.name ?? ''
-  const message = `${machine} is no node of the mesh any more: an owner revoked it.`
+  const gone = nodes.gone(peerId)
+  const machine = gone?.name ?? ''
+  const message = `${machine} is no node of the mesh any more: ${whyGone(gone)}.`
   return { reason: 'revoked', declines: [{ peerId, machine, reason: 'revoked', message, isPermanent: true }] }
 }
 

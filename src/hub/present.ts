@@ -4,7 +4,6 @@ import type { Reason, Usage } from '../core/model.ts'
 import { freeSlots, matching, type NodeView, type Wish } from '../core/placement.ts'
 import {
   type Agent,
-  agentStateOf,
   currentTask,
   type Home,
   isActive,
@@ -13,6 +12,7 @@ import {
   type Task,
   usageOf,
 } from '../core/task-record.ts'
+import { agentState } from './agent-state.ts'
 import type { Node } from './nodes.ts'
 import type { EventRecord, ResultRecord, SpawnRecord } from './records.ts'
 import type { HubWorld } from './world.ts'
@@ -173,7 +173,7 @@ export function agentDocument(world: HubWorld, agent: Agent): Document {
   return {
     agent_id: agent.agentId,
     title: agent.title,
-    state: agentStateOf(agent),
+    state: agentState(world, agent),
     outcome: end?.outcome,
     // Counted lost, and at work all the same: what it does is not waited for, and its result comes as a late one.
     superseded: returnedAttempt(agent) === undefined ? undefined : true,
@@ -199,7 +199,7 @@ function openMessages(agent: Agent): number {
 export function runningDocument(world: HubWorld, agent: Agent): Document {
   return {
     agent_id: agent.agentId,
-    state: agentStateOf(agent),
+    state: agentState(world, agent),
     machine: agent.home?.machine,
     liveness: livenessDocument(world, agent),
   }

@@ -3,6 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { type Agent, canContinue, currentTask, liveAttempt, type Steer } from '../core/task-record.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import { isHomeGone } from './agent-state.ts'
 import type { KeySlot } from './keys.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
@@ -59,7 +60,16 @@ function assertTakes(world: HubWorld, agentId: string): void {
       hint: 'Once it is idle, a message starts its next turn.',
     })
   }
-  if (canContinue(agent)) return
+  if (canContinue(agent)) {
+    if (!isHomeGone(world, agent)) return
+    throw new NfltrError(
+      'agent_closed',
+      `The agent ${agentId} is closed: ${agent.home?.machine} is no node of the mesh.`,
+      {
+        hint: 'Spawn another agent.',
+      },
+    )
+  }
   if (task.end.outcome === 'node_lost') {
     throw new NfltrError('node_lost', `The machine of the agent ${agentId} is lost.`, {
       hint: 'When the machine is back and reports the turn, the agent can go on; or spawn another agent.',

@@ -1,7 +1,8 @@
 import type { StopInput } from '../control/schema/tool-inputs.ts'
 import { limits } from '../core/limits.ts'
 import { noUsage } from '../core/model.ts'
-import { type Agent, agentStateOf, currentTask, liveAttempt, returnedAttempt, type Task } from '../core/task-record.ts'
+import { type Agent, currentTask, liveAttempt, returnedAttempt, type Task } from '../core/task-record.ts'
+import { agentState } from './agent-state.ts'
 import { textSoFar } from './get-result.ts'
 import type { KeySlot } from './keys.ts'
 import { cutPage } from './pages.ts'
@@ -56,7 +57,11 @@ async function answer(world: HubWorld, agentId: string, taskId: string): Promise
   const agent = world.agents.get(agentId)
   const task = agent?.tasks.find((candidate) => candidate.taskId === taskId)
   if (agent === undefined || task === undefined) throw unknownAgent(agentId)
-  return { state: agentStateOf(agent), evidence: await evidence(world, agent, task), receipt: receipt(agent, task) }
+  return {
+    state: agentState(world, agent),
+    evidence: await evidence(world, agent, task),
+    receipt: receipt(agent, task),
+  }
 }
 
 async function evidence(world: HubWorld, agent: Agent, task: Task): Promise<Document> {

@@ -5,13 +5,16 @@ import type { Membership, ProcessCertificate } from '../core/membership.ts'
 import type { ReceiptBody } from '../core/receipt.ts'
 import {
   type AddressRecord,
+  type Departure,
   decodeAddressRecord,
+  decodeDeparture,
   decodeIssuerCertificate,
   decodeMembership,
   decodeProcessCertificate,
   decodeReceipt,
   decodeRevocations,
   encodeAddressRecord,
+  encodeDeparture,
   encodeIssuerCertificate,
   encodeMembership,
   encodeProcessCertificate,
@@ -40,6 +43,7 @@ const kinds = {
   issuer: { domain: 'nfltr/issuer/1', encode: encodeIssuerCertificate, decode: decodeIssuerCertificate },
   process: { domain: 'nfltr/process/1', encode: encodeProcessCertificate, decode: decodeProcessCertificate },
   revocations: { domain: 'nfltr/revocations/1', encode: encodeRevocations, decode: decodeRevocations },
+  departure: { domain: 'nfltr/departure/1', encode: encodeDeparture, decode: decodeDeparture },
   addresses: { domain: 'nfltr/addresses/1', encode: encodeAddressRecord, decode: decodeAddressRecord },
   receipt: { domain: 'nfltr/receipt/1', encode: encodeReceipt, decode: decodeReceipt },
 } as const
@@ -106,6 +110,18 @@ export async function openRevocations(envelope: Uint8Array, issuers: Issuers): P
   const { value, signer } = await open(kinds.revocations, envelope)
   if (value.meshId !== issuers.meshId) throw refused('names another mesh')
   if (!mayIssue(issuers, { signer, issuerId: value.issuerId })) throw wrongSigner()
+  return value
+}
+
+export function signDeparture(machineKey: PrivateKey, departure: Departure): Promise<Uint8Array> {
+  return seal(kinds.departure, machineKey, departure)
+}
+
+/** @throws {NfltrError} `bad_signature` unless that machine signed it for itself, for this mesh */
+export async function openDeparture(envelope: Uint8Array, expected: { meshId: string }): Promise<Departure> {
+  const { value, signer } = await open(kinds.departure, envelope)
+  if (value.meshId !== expected.meshId) throw refused('names another mesh')
+  if (signer !== value.machinePeerId) throw wrongSigner()
   return value
 }
 

@@ -39,6 +39,7 @@ export async function createMesh(
   try {
     const existing = await home.mesh.loadMembership()
     if (existing !== undefined) throw belongsTo(existing.meshId)
+    await clearFormerMesh(home)
     const machineKey = await ensureKey(home, 'machine', random)
     await ensureKey(home, 'issuer', random)
     const meshKey = await ensureKey(home, 'mesh', random)
@@ -91,6 +92,13 @@ export interface Machine {
  *   do not fit each other; `insecure_permissions`
  */
 export async function loadMachine(home: Home): Promise<Machine> {
+  const machine = await loadAnyMachine(home)
+  if (await isLeaving(home, machine)) throw leaving()
+  return machine
+}
+
+/** As `loadMachine`, also where the machine is about to leave its mesh. */
+export async function loadAnyMachine(home: Home): Promise<Machine> {
   const files = await home.mesh.loadMembership()
   const bytes = await home.keys.load('machine')
   if (files === undefined || bytes === undefined) {
@@ -110,6 +118,29 @@ export async function loadMachine(home: Home): Promise<Machine> {
     })
   }
   return { key, peerId, meshId, membership, certificates, files }
+}
+
+/** Whether this machine has given its membership up, and what it knew of the mesh is still to be removed. */
+export async function isLeaving(home: Home, machine: Pick<Machine, 'peerId' | 'membership'>): Promise<boolean> {
+  const { peerId, membership } = machine
+  const departures = await home.mesh.departures()
+  return departures.some(({ machinePeerId, serial }) => machinePeerId === peerId && serial >= membership.serial)
+}
+
+function leaving(): NfltrError {
+  return new NfltrError('no_mesh', 'This machine has left its mesh, and was interrupted at it.', {
+    hint: 'Finish with: nfltr node leave',
+  })
+}
+
+/**
+ * Removes what an earlier mesh left behind in a home of no mesh, where whoever removed it was killed in the middle.
+ *
+ * @throws {NfltrError} `no_mesh` while a departure is not finished
+ */
+export async function clearFormerMesh(home: Home): Promise<void> {
+  if ((await home.mesh.loadMembership()) === undefined) await home.mesh.forget()
+  else if (await isLeaving(home, await loadAnyMachine(home))) throw leaving()
 }
 
 /** Reads a key of this home, making it first where there is none; safe against another process that does the same. */

@@ -14,6 +14,9 @@ export interface LinkReviewOptions {
   readonly refusals: Refusals
 }
 
+/** How long a machine that has left may stay connected, so that it hears that it was heard; in milliseconds. */
+const leaveMs = 2_000
+
 /** The longest that expiry goes unchecked, in milliseconds: a clock that was set shows by then. */
 const reviewAtLeastMs = 10 * 60_000
 
@@ -23,6 +26,9 @@ const reviewAtLeastMs = 10 * 60_000
  */
 export class LinkReview {
   readonly #options: LinkReviewOptions
+  /** Until when links of machines that have left may stay, on the monotonic clock. */
+  readonly #leaving = new WeakMap<MemberLink, number>()
+  readonly #lingering = new Set<Timer>()
   #timer: Timer | undefined
   #isClosed = false
 
@@ -36,10 +42,10 @@ export class LinkReview {
     const { links, quarantine, refusals } = this.#options
     for (const link of links.all()) {
       const objection = this.#objectionTo(link)
-      if (objection === undefined) continue
+      if (objection === undefined || this.#mayLinger(link, objection)) continue
       refusals.add(objection.code)
       // A renewed member may come again at once; a revoked one is turned away for a while.
-      if (objection.code === 'revoked') quarantine.refuse(link.facts.peerId)
+      if (objection.code === 'revoked' && !hasLeft(objection)) quarantine.refuse(link.facts.peerId)
       link.admission.abort(objection)
     }
     this.#schedule()
@@ -48,6 +54,16 @@ export class LinkReview {
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
+    for (const timer of this.#lingering) timer.cancel()
+  }
+
+  #mayLinger(link: MemberLink, objection: NfltrError): boolean {
+    if (!hasLeft(objection)) return false
+    const { clock } = this.#options
+    const untilMs = this.#leaving.get(link) ?? clock.nowMs() + leaveMs
+    if (!this.#leaving.has(link)) this.#lingering.add(clock.after(leaveMs, () => this.run()))
+    this.#leaving.set(link, untilMs)
+    return clock.nowMs() < untilMs
   }
 
   #objectionTo(link: MemberLink): NfltrError | undefined {
@@ -85,4 +101,8 @@ export class LinkReview {
     const delayMs = Math.max(0, Math.min(...ends) + clockToleranceMs - place.wallMs()) + 1
     this.#timer = clock.after(Math.min(delayMs, reviewAtLeastMs), () => this.run())
   }
+}
+
+function hasLeft(objection: NfltrError): boolean {
+  return objection.details['has_left'] === true
 }

@@ -1,9 +1,9 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Membership, Role } from '../core/membership.ts'
-import type { Issuers } from '../identity/envelopes.ts'
+import { type Issuers, signDeparture } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
-import { peerIdOf } from '../identity/keys.ts'
+import { type PrivateKey, peerIdOf } from '../identity/keys.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
 import { parsePeerAddress } from './addresses.ts'
 import { Entering } from './entering.ts'
@@ -162,6 +162,8 @@ export class MeshHost implements Peers {
     return (roster?.entries() ?? []).map((entry) => {
       const facts = factsOfMember(entry)
       const { machinePeerId, serial } = entry.membership.body
+      const left = trust?.departureOf(machinePeerId, serial)
+      if (left !== undefined) return { ...facts, revokedAtMs: left.atMs, hasLeft: true }
       const revoked = trust?.revocationOf(machinePeerId, serial)
       return revoked === undefined ? facts : { ...facts, revokedAtMs: revoked.atMs }
     })
@@ -285,6 +287,23 @@ export class MeshHost implements Peers {
     }))
     const inherited = await takeOverFrom(this.#place, role, machinePeerIds)
     return await revoke({ ...role, trust, nowMs: this.#place.wallMs() }, [...entries, ...inherited])
+  }
+
+  /**
+   * Gives this machine's membership up, for good. Holds, and is on disk, when it resolves; members that are connected are told
+   * from then on, and `appliedBy` says who has heard.
+   *
+   * @returns the serial up to which its memberships are void
+   * @throws {NfltrError} `no_mesh`
+   */
+  async depart(machineKey: PrivateKey): Promise<number> {
+    const trust = this.#trust()
+    const { meshId, machinePeerId, serial } = this.#place.standing?.body ?? {}
+    if (meshId === undefined || machinePeerId === undefined || serial === undefined) throw noMesh()
+    const known = this.#place.roster?.entryOf(machinePeerId)?.membership.body.serial ?? 0
+    const departure = { meshId, machinePeerId, serial: Math.max(serial, known), atMs: this.#place.wallMs() }
+    await trust.takeDepartures([await signDeparture(machineKey, departure)], () => true)
+    return trust.departedSerial(machinePeerId)
   }
 
   /**
@@ -421,8 +440,8 @@ export class MeshHost implements Peers {
 
   #isRevoked(machinePeerId: string): boolean {
     const { roster, trust } = this.#place
-    const serial = roster?.entryOf(machinePeerId)?.membership.body.serial
-    return serial !== undefined && trust?.revocationOf(machinePeerId, serial) !== undefined
+    const membership = roster?.entryOf(machinePeerId)?.membership.body
+    return membership !== undefined && trust?.objectionTo(membership)?.code === 'revoked'
   }
 
   #targetOptions(): TargetOptions {
@@ -437,7 +456,7 @@ export class MeshHost implements Peers {
 
   #trust(): Trust {
     const { trust } = this.#place
-    if (trust === undefined) throw new NfltrError('no_mesh', 'This machine belongs to no mesh.')
+    if (trust === undefined) throw noMesh()
     return trust
   }
 
@@ -445,6 +464,10 @@ export class MeshHost implements Peers {
     if (this.#host === undefined) throw new NfltrError('not_running', 'The mesh has not been started.')
     return this.#host
   }
+}
+
+function noMesh(): NfltrError {
+  return new NfltrError('no_mesh', 'This machine belongs to no mesh.')
 }
 
 function processFacts(options: MeshOptions): ProcessFacts {

@@ -51,16 +51,23 @@ export async function exchangeRoster(frames: FrameStream, own: Directory, option
 }
 
 function digestOf({ roster, trust }: Directory): RosterDigest {
-  const entries = roster
-    .entries()
-    .flatMap(({ membership: { body }, records }) => [
-      { peerId: body.machinePeerId, serial: body.serial, addressSeq: records.get(body.machinePeerId)?.body.seq ?? 0 },
-      ...[...records.values()]
-        .filter((record) => record.body.peerId !== body.machinePeerId)
-        .map((record) => ({ peerId: record.body.peerId, serial: body.serial, addressSeq: record.body.seq })),
-    ])
+  const entries = roster.entries().flatMap(({ membership: { body }, records }) => [
+    {
+      peerId: body.machinePeerId,
+      serial: body.serial,
+      addressSeq: records.get(body.machinePeerId)?.body.seq ?? 0,
+      ...departed(trust.departedSerial(body.machinePeerId)),
+    },
+    ...[...records.values()]
+      .filter((record) => record.body.peerId !== body.machinePeerId)
+      .map((record) => ({ peerId: record.body.peerId, serial: body.serial, addressSeq: record.body.seq })),
+  ])
   // Machines before further processes would be cut first where the mesh is larger than a digest.
   return { type: 'digest', entries: entries.slice(0, 1_000), revocationVersions: trust.versions() }
+}
+
+function departed(departedSerial: number): { readonly departedSerial?: number } {
+  return departedSerial === 0 ? {} : { departedSerial }
 }
 
 async function sendMissing(frames: FrameStream, { roster, trust }: Directory, theirs: RosterDigest): Promise<void> {
@@ -68,16 +75,28 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
   // One list a page: each may be as long as a page can be.
   for (const list of trust.listsBeyond(theirs.revocationVersions)) {
     await frames.send(
-      encodeRoster({ type: 'push', members: [], revocations: [list], issuerCertificates, isLast: false }),
+      encodeRoster({
+        type: 'push',
+        members: [],
+        revocations: [list],
+        issuerCertificates,
+        departures: [],
+        isLast: false,
+      }),
     )
   }
 
   const known = new Map(theirs.entries.map((entry) => [entry.peerId, entry]))
   const missing = roster.entries().flatMap((entry) => missingOf(entry, known) ?? [])
+  const departures = trust.departuresBeyond((peerId) => known.get(peerId)?.departedSerial ?? 0)
   for (let from = 0; ; from += rosterPageMembers) {
     const members = missing.slice(from, from + rosterPageMembers)
     const isLast = from + rosterPageMembers >= missing.length
-    await frames.send(encodeRoster({ type: 'push', members, revocations: [], issuerCertificates, isLast }))
+    // Behind the members that they are about: nobody keeps the departure of a stranger.
+    const last = isLast ? departures : []
+    await frames.send(
+      encodeRoster({ type: 'push', members, revocations: [], issuerCertificates, departures: last, isLast }),
+    )
     if (isLast) return
   }
 }
@@ -118,6 +137,8 @@ async function takePages(
         options.onBadRecord(error)
       }
     }
+    const isMember = (machinePeerId: string): boolean => roster.entryOf(machinePeerId) !== undefined
+    isNews = (await trust.takeDepartures(push.departures, isMember)) || isNews
     if (push.isLast) return isNews
   }
   throw new NfltrError('protocol_violation', 'The peer sent more roster pages than a mesh can have.')

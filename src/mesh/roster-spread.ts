@@ -15,6 +15,8 @@ export interface Applied {
   readonly revocations: ReadonlyMap<string, number>
   /** The serial of its own machine's membership, as its roster has it. */
   readonly ownSerial: number
+  /** The serial up to which a machine gave its memberships up, as it has it. */
+  readonly departures: ReadonlyMap<string, number>
 }
 
 export interface RosterSpreadOptions {
@@ -133,6 +135,11 @@ export class RosterSpread {
     this.#applied.set(peer.peerId, {
       revocations: new Map(digest.revocationVersions.map(({ issuerId, version }) => [issuerId, version])),
       ownSerial: own?.serial ?? 0,
+      departures: new Map(
+        digest.entries.flatMap(({ peerId, departedSerial }) =>
+          departedSerial === undefined ? [] : [[peerId, departedSerial] as const],
+        ),
+      ),
     })
     for (const known of this.#applied.keys()) {
       if (this.#options.links.newest(known) === undefined) this.#applied.delete(known)

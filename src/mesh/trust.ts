@@ -6,11 +6,19 @@ import type { MeshFiles, RevocationRecord } from '../ports/home.ts'
 import type { Unsubscribe } from '../ports/peers.ts'
 import type { RevocationVersion } from '../wire/handshake-codec.ts'
 import type { IssuerCertificate, Revocation, Revocations } from '../wire/record-codec.ts'
+import { Departures } from './departures.ts'
 
 /** The part of a home in which trust lies. */
 export type TrustFiles = Pick<
   MeshFiles,
-  'revocations' | 'saveRevocations' | 'certificates' | 'saveCertificate' | 'watch'
+  | 'revocations'
+  | 'saveRevocations'
+  | 'certificates'
+  | 'saveCertificate'
+  | 'departures'
+  | 'saveDeparture'
+  | 'removeDeparture'
+  | 'watch'
 >
 
 export interface TrustOptions {
@@ -50,11 +58,13 @@ export class Trust {
   readonly #options: TrustOptions
   readonly #lists = new Map<string, KeptList>()
   readonly #certificates = new Map<string, KeptCertificate>()
+  readonly #departures: Departures
   readonly #stopWatching: Unsubscribe
   #isClosed = false
 
   private constructor(options: TrustOptions) {
     this.#options = options
+    this.#departures = new Departures(options)
     this.#stopWatching = options.files.watch(() => {
       // A home that cannot be read is told by whoever needs it; the next change is another chance here.
       this.reload().catch(() => {})
@@ -101,6 +111,13 @@ export class Trust {
         },
       )
     }
+    const left = this.#departures.of(machinePeerId, serial)
+    if (left !== undefined) {
+      return new NfltrError('revoked', `${name} left the mesh at ${new Date(left.atMs).toISOString()}.`, {
+        hint: 'An owner of the mesh can let the machine in again with a new invite.',
+        details: { revoked_at_ms: left.atMs, has_left: true },
+      })
+    }
     const entry = this.revocationOf(machinePeerId, serial)
     if (entry === undefined) return undefined
     return new NfltrError(
@@ -116,6 +133,34 @@ export class Trust {
   /** What voids the memberships of a machine up to a serial. */
   revocationOf(machinePeerId: string, serial: number): Revocation | undefined {
     return this.#entries().find((entry) => entry.peerId === machinePeerId && entry.serial >= serial)
+  }
+
+  /** When a machine gave up its memberships up to a serial by itself. */
+  departureOf(machinePeerId: string, serial: number): { readonly atMs: number } | undefined {
+    return this.#departures.of(machinePeerId, serial)
+  }
+
+  /** The serial up to which a machine gave its memberships up; 0 where it did not. */
+  departedSerial(machinePeerId: string): number {
+    return this.#departures.serialOf(machinePeerId)
+  }
+
+  /** Departures that somebody who knows of these serials lacks. */
+  departuresBeyond(known: (machinePeerId: string) => number): readonly Uint8Array[] {
+    return this.#departures.beyond(known)
+  }
+
+  /** Takes departures after checking them; applied at once and on disk when it resolves. @returns whether anything was new */
+  async takeDepartures(
+    envelopes: readonly Uint8Array[],
+    isMember: (machinePeerId: string) => boolean,
+  ): Promise<boolean> {
+    let isNews = false
+    for (const envelope of envelopes) {
+      isNews = (await this.#passOver(() => this.#departures.take(envelope, isMember))) || isNews
+    }
+    if (isNews) this.#tell()
+    return isNews
   }
 
   /** What one issuer has revoked so far, with what a list that contradicts it has; version 0 where there is none. */
@@ -224,7 +269,7 @@ export class Trust {
   async reload(): Promise<void> {
     const { files } = this.#options
     await this.takeCertificates((await files.certificates()).map(({ envelope }) => envelope))
-    let isNews = false
+    let isNews = await this.#departures.reload()
     for (const record of await files.revocations()) isNews = (await this.#takeStored(record)) || isNews
     if (isNews) this.#tell()
   }

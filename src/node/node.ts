@@ -19,13 +19,20 @@ import { Retention } from './retention.ts'
 import { RevokedHubs } from './revoked-hubs.ts'
 import { Sessions } from './sessions.ts'
 import { Sharing } from './sharing.ts'
+import { type StoppingParts, stopOpen } from './stopping.ts'
 
 /** This machine as its hubs use it. */
-export interface Node extends NodeApi {
+export interface Node extends Pick<NodeApi, 'status'> {
   /** Takes over what a former run left, then serves hubs. */
   start(): Promise<void>
   /** Takes no more turns in; running ones go on. */
   drain(): void
+  /** Takes turns in again. */
+  undrain(): void
+  /** What this node still owes: turns that are not over, and messages that their hubs do not have. */
+  owed(): { readonly agents: readonly string[]; readonly messages: number }
+  /** Asks every turn that is not over to stop, as its hub would. */
+  stopAll(why: string): Promise<void>
   readonly isDraining: boolean
   readonly card: NodeCard
   /** The highest epoch of a hub that was seen here, for hello (rule 7). */
@@ -126,12 +133,9 @@ class RunningNode implements Node {
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
     this.#retention = new Retention(ports, this.#attempts, this.#sessions)
     this.#revokedHubs = new RevokedHubs({
-      engine: ports.engine,
+      ...this.#stopping(),
       peers: ports.peers,
-      attempts: this.#attempts,
       machineOf: (hubId) => this.#sessions.record(hubId)?.machinePeerId,
-      liveAt: (attemptId) => this.#launches.turn(attemptId)?.liveAt,
-      wallMs: () => ports.clock.wallMs(),
       noted: (hubId, attemptId) =>
         ports.note?.({ event: 'stopped_of_revoked_hub', fields: { hub_id: hubId, attempt_id: attemptId } }),
     })
@@ -163,6 +167,28 @@ class RunningNode implements Node {
 
   drain(): void {
     this.#isDraining = true
+  }
+
+  undrain(): void {
+    this.#isDraining = false
+  }
+
+  owed(): { readonly agents: readonly string[]; readonly messages: number } {
+    const agents = this.#attempts.all().filter(isOpen)
+    return { agents: agents.map(({ ref }) => ref.agentId), messages: this.#sessions.unsent() }
+  }
+
+  stopAll(why: string): Promise<void> {
+    return stopOpen(this.#stopping(), { why, concerns: () => true })
+  }
+
+  #stopping(): StoppingParts {
+    return {
+      engine: this.#ports.engine,
+      attempts: this.#attempts,
+      liveAt: (attemptId) => this.#launches.turn(attemptId)?.liveAt,
+      wallMs: () => this.#ports.clock.wallMs(),
+    }
   }
 
   get isDraining(): boolean {

@@ -129,6 +129,11 @@ export class Sessions {
     })
   }
 
+  /** Messages that are on disk here and not yet acknowledged by their hub. */
+  unsent(): number {
+    return [...this.#hubs.values()].reduce((sum, { session }) => sum + session.outbox().entries, 0)
+  }
+
   get refused(): number {
     return this.#refused
   }

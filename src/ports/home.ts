@@ -101,9 +101,18 @@ export interface CertificateRecord {
   readonly envelope: Uint8Array
 }
 
+/** A member that gave its membership up by itself, as an envelope; for each machine the one with the highest serial. */
+export interface DepartureRecord {
+  readonly machinePeerId: string
+  readonly serial: number
+  readonly envelope: Uint8Array
+}
+
 export interface MeshFiles {
   loadMembership(): Promise<OwnMembership | undefined>
   saveMembership(membership: OwnMembership): Promise<void>
+  /** Makes this home one of no mesh: what it knew of it is gone, its own membership first. */
+  forget(): Promise<void>
 
   /** Every member, ordered by PeerId. Records that do not read are left out: they are learnt again. */
   roster(): Promise<readonly RosterRecord[]>
@@ -123,6 +132,11 @@ export interface MeshFiles {
   certificates(): Promise<readonly CertificateRecord[]>
   /** Keeps a certificate unless one of that issuer that ends as late is kept. @returns whether it was kept */
   saveCertificate(record: CertificateRecord): Promise<boolean>
+
+  departures(): Promise<readonly DepartureRecord[]>
+  /** Keeps a departure unless one of that machine with as high a serial is kept. @returns whether it was kept */
+  saveDeparture(record: DepartureRecord): Promise<boolean>
+  removeDeparture(machinePeerId: string): Promise<void>
 
   /** The newest verified issue time seen, milliseconds since 1970; 0 where none was (rule 16). */
   seenTimeMs(): Promise<number>

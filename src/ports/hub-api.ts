@@ -124,4 +124,10 @@ export interface HubStatusDocument {
 export interface NodeApi {
   /** `node status`. */
   status(): Promise<Record<string, unknown>>
+  /**
+   * `node leave`: gives this machine's membership up and ends the process.
+   *
+   * @throws {NfltrError} `in_use` while agents run or results wait for their hub, unless forced; `timed_out`
+   */
+  leave(options: { readonly isForced: boolean }): Promise<Record<string, unknown>>
 }

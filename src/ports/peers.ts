@@ -81,6 +81,8 @@ export interface MemberFacts {
   readonly lastSeenAtMs?: number
   /** Set where the membership was revoked: when, by its issuer's wall clock. */
   readonly revokedAtMs?: number
+  /** Whether it gave its membership up by itself; `revokedAtMs` then says when, by its own wall clock. */
+  readonly hasLeft?: boolean
 }
 
 /** One session stream. */

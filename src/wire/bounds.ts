@@ -100,6 +100,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
   ProcessCertificate: { mesh_id: id, machine_peer_id: id, process_peer_id: id, kind: word, hub_id: id },
   Revocations: { mesh_id: id, issuer_id: id, entries: list(10_000) },
   Revocation: { peer_id: id },
+  Departure: { mesh_id: id, machine_peer_id: id },
   AddressRecord: { mesh_id: id, peer_id: id, kind: word, hub_id: id, addresses, relays },
   ReceiptBody: {
     hub_id: id,
@@ -154,6 +155,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     members: list(limits.rosterMembersMax),
     revocations: revocationLists,
     issuer_certificates: list(64, 1024),
+    departures: list(limits.rosterMembersMax, 1024),
   },
   RosterMember: { membership: envelope, address_records: list(16, envelopeMaxBytes) },
 }

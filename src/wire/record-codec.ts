@@ -24,6 +24,7 @@ import {
 } from './codec.ts'
 import {
   AddressRecordSchema,
+  DepartureSchema,
   InviteSchema,
   IssuerCertificateSchema,
   MembershipSchema,
@@ -53,6 +54,14 @@ export interface Revocations {
 export interface Revocation {
   readonly peerId: string
   /** Memberships of this machine up to this serial are void. */
+  readonly serial: number
+  readonly atMs: number
+}
+
+/** A machine gives up its memberships of a mesh up to this serial; signed by the machine itself. */
+export interface Departure {
+  readonly meshId: string
+  readonly machinePeerId: string
   readonly serial: number
   readonly atMs: number
 }
@@ -165,6 +174,21 @@ export function decodeRevocations(bytes: Uint8Array): Revocations {
       serial: Number(serial),
       atMs: Number(atMs),
     })),
+  }
+}
+
+export function encodeDeparture(departure: Departure): Uint8Array {
+  const { serial, atMs, ...rest } = departure
+  return encodeMessage(DepartureSchema, { ...rest, serial: wide(serial), atMs: wide(atMs) }, payloadMaxBytes)
+}
+
+export function decodeDeparture(bytes: Uint8Array): Departure {
+  const wire = decodeMessage(DepartureSchema, bytes, payloadMaxBytes)
+  return {
+    meshId: filled(wire.meshId, 'mesh_id'),
+    machinePeerId: filled(wire.machinePeerId, 'machine_peer_id'),
+    serial: Number(wire.serial),
+    atMs: Number(wire.atMs),
   }
 }
 

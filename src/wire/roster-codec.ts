@@ -15,6 +15,8 @@ export interface RosterDigestEntry {
   readonly serial: number
   /** 0 where no address record is known. */
   readonly addressSeq: number
+  /** Of the machine's newest departure; absent where none is known. */
+  readonly departedSerial?: number
 }
 
 /** A page of what the other lacks. Everything in it is signed and proves itself. */
@@ -23,6 +25,8 @@ export interface RosterPush {
   readonly members: readonly RosterMember[]
   readonly revocations: readonly Uint8Array[]
   readonly issuerCertificates: readonly Uint8Array[]
+  /** Of members that left by themselves. */
+  readonly departures: readonly Uint8Array[]
   readonly isLast: boolean
 }
 
@@ -43,10 +47,11 @@ export const rosterPageMembers = 64
 export function encodeRoster(message: RosterMessage): Uint8Array {
   switch (message.type) {
     case 'digest': {
-      const entries = message.entries.map(({ peerId, serial, addressSeq }) => ({
+      const entries = message.entries.map(({ peerId, serial, addressSeq, departedSerial = 0 }) => ({
         peerId,
         serial: wide(serial),
         addressSeq: wide(addressSeq),
+        departedSerial: wide(departedSerial),
       }))
       const revocationVersions = message.revocationVersions.map(toVersion)
       const kind = { case: 'digest', value: { entries, revocationVersions } } as const
@@ -60,6 +65,7 @@ export function encodeRoster(message: RosterMessage): Uint8Array {
         })),
         revocations: [...message.revocations],
         issuerCertificates: [...message.issuerCertificates],
+        departures: [...message.departures],
         isLast: message.isLast,
       }
       return encodeMessage(RosterMessageSchema, { kind: { case: 'push', value } }, rosterMessageMaxBytes)
@@ -76,10 +82,11 @@ export function decodeRoster(bytes: Uint8Array): RosterMessage {
     case 'digest':
       return {
         type: 'digest',
-        entries: kind.value.entries.map(({ peerId, serial, addressSeq }) => ({
+        entries: kind.value.entries.map(({ peerId, serial, addressSeq, departedSerial }) => ({
           peerId: filled(peerId, 'peer_id'),
           serial: Number(serial),
           addressSeq: Number(addressSeq),
+          ...(departedSerial === 0n ? {} : { departedSerial: Number(departedSerial) }),
         })),
         revocationVersions: kind.value.revocationVersions.map(fromVersion),
       }
@@ -92,6 +99,7 @@ export function decodeRoster(bytes: Uint8Array): RosterMessage {
         })),
         revocations: kind.value.revocations,
         issuerCertificates: kind.value.issuerCertificates,
+        departures: kind.value.departures,
         isLast: kind.value.isLast,
       }
     case undefined:

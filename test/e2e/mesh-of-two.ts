@@ -8,8 +8,14 @@ export interface RunningNode extends AsyncDisposable {
   readonly name: string
   /** The running `nfltr node join`, replaced by `restart`. */
   running(): Running
-  /** Starts the node again with the same flags, after whatever ended it, and waits until it is ready. */
-  restart(): Promise<Running>
+  /** Starts the node again with the same flags and more, after whatever ended it, and waits until it is ready. */
+  restart(options?: Restart): Promise<Running>
+}
+
+export interface Restart {
+  /** Standard input of the command: an invite. */
+  readonly input?: string
+  readonly flags?: readonly string[]
 }
 
 /** An owner's machine, which is the hub's, and a node, each with a home of its own, joined by an invite. */
@@ -18,7 +24,7 @@ export interface MeshOfTwo extends AsyncDisposable {
   readonly node: Machine
   readonly nodeName: string
   running(): Running
-  restartNode(): Promise<Running>
+  restartNode(options?: Restart): Promise<Running>
   /** Another machine that becomes a node, and plays the same scenario. */
   addNode(name: string): Promise<RunningNode>
   /** What the agents will do, by the exact text of their first message; read anew by each turn. */
@@ -73,8 +79,8 @@ export async function joinedNode(
     machine,
     name: options.name,
     running: () => current,
-    restart: async () => {
-      current = machine.start(flags)
+    restart: async ({ input, flags: more = [] } = {}) => {
+      current = machine.start([...flags, ...more], input === undefined ? {} : { input })
       await current.event('ready')
       return current
     },

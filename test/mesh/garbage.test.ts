@@ -120,7 +120,7 @@ describe('garbage', () => {
 
     await frames.send(encodeRoster({ type: 'digest', entries: [], revocationVersions: [] }))
     const member = { membership: foreign, addressRecords: [] }
-    const page = { type: 'push', revocations: [], issuerCertificates: [], isLast: false } as const
+    const page = { type: 'push', revocations: [], issuerCertificates: [], departures: [], isLast: false } as const
     await frames.send(encodeRoster({ ...page, members: [member, member] }))
     await frames.send(encodeRoster({ ...page, members: [], isLast: true }))
     while ((await frames.read()) !== undefined);
@@ -136,7 +136,14 @@ describe('garbage', () => {
     const frames = new FrameStream(stream, { clock: systemClock(), frameMaxBytes: 2 * megabyte })
 
     await frames.send(encodeRoster({ type: 'digest', entries: [], revocationVersions: [] }))
-    const page = encodeRoster({ type: 'push', members: [], revocations: [], issuerCertificates: [], isLast: false })
+    const page = encodeRoster({
+      type: 'push',
+      members: [],
+      revocations: [],
+      issuerCertificates: [],
+      departures: [],
+      isLast: false,
+    })
     for (let index = 0; index < 100; index += 1) await frames.send(page).catch(() => {})
 
     expect(await frames.closed).toMatchObject({ code: 'link_down' })

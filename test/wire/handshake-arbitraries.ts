@@ -96,7 +96,14 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
 export const roster: fc.Arbitrary<RosterMessage> = fc.oneof(
   all({
     type: just('digest' as const),
-    entries: fc.array(all({ peerId: id, serial: count, addressSeq: count }), { maxLength: 20 }),
+    entries: fc.array(
+      record({ peerId: id, serial: count, addressSeq: count, departedSerial: count.filter((serial) => serial > 0) }, [
+        'peerId',
+        'serial',
+        'addressSeq',
+      ]),
+      { maxLength: 20 },
+    ),
     revocationVersions: versions,
   }),
   all({
@@ -104,6 +111,7 @@ export const roster: fc.Arbitrary<RosterMessage> = fc.oneof(
     members: fc.array(all({ membership: envelope, addressRecords: envelopes }), { maxLength: 10 }),
     revocations: envelopes,
     issuerCertificates: envelopes,
+    departures: envelopes,
     isLast: fc.boolean(),
   }),
 )

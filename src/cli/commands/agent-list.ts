@@ -20,12 +20,13 @@ export function agentList(world: AgentWorld): Command {
         String(agent['agent_id']),
         String(agent['state']),
         String(agent['outcome'] ?? '-'),
+        String((agent['liveness'] as Document | undefined)?.['state'] ?? '-'),
         String(agent['machine'] ?? '-'),
         String(agent['title'] ?? ''),
       ])
       world.io.answer(
         reply,
-        rows.length === 0 ? 'No agents.' : table(['agent', 'state', 'outcome', 'machine', 'title'], rows),
+        rows.length === 0 ? 'No agents.' : table(['agent', 'state', 'outcome', 'liveness', 'machine', 'title'], rows),
       )
       await conversation.finish()
     })

@@ -12,6 +12,8 @@ export interface NodeWorld {
   readonly io: CliIo
   /** Joins if need be, then serves in this process until it is ended. */
   join(options: NodeJoinOptions, tell: (event: NodeEvent) => void): Promise<void>
+  /** Gives this machine's membership up. */
+  leave(options: NodeLeaveOptions): Promise<Document>
   /** A client of this home's running node. @throws {NfltrError} `not_running` */
   find(options: { readonly home?: string }): Promise<NodeApi>
 }
@@ -34,6 +36,12 @@ export interface NodeJoinOptions {
   readonly listen?: readonly string[]
   readonly claude?: string
   readonly passEnv?: readonly string[]
+}
+
+export interface NodeLeaveOptions {
+  readonly home?: string
+  /** Stops what runs, and leaves behind what nobody collects. */
+  readonly force?: boolean
 }
 
 export interface NodeEvent {
@@ -89,6 +97,29 @@ export function nodeStatus(world: NodeWorld): Command {
   })
 }
 
+/** `nfltr node leave` — this machine is a member of the mesh no more. */
+export function nodeLeave(world: NodeWorld): Command {
+  return leaf('leave', 'give up this machine’s membership of the mesh')
+    .option('--force', 'stop agents that run, and leave what waits for hubs that are away')
+    .action(async (_options: unknown, command: Command) => {
+      const done = await world.leave(command.optsWithGlobals())
+      const names = (key: string): string =>
+        ((done[key] ?? []) as readonly Document[]).map(({ name }) => name).join(', ')
+      const unsent = Number(done['unsent'] ?? 0)
+      world.io.answer(
+        done,
+        [
+          `${String((done['left'] as Document)['name'])} is no member of the mesh any more.`,
+          ...(names('told') === '' ? [] : [`Told: ${names('told')}.`]),
+          ...(names('not_told') === '' ? [] : [`Not reached: ${names('not_told')}; they hear it from the others.`]),
+          ...(unsent === 0 ? [] : [`${unsent} messages to hubs stay unsent on this machine.`]),
+          'Keys, settings, credentials and what agents left behind are still here.',
+        ].join('\n'),
+      )
+      await world.io.flushed()
+    })
+}
+
 /** What a node's owner has to know, in words. */
 const alerts: Readonly<Record<string, string>> = {
   store_put_back: 'The store of this node was put back to an earlier time. What it has is compared with its hubs.',
@@ -113,6 +144,7 @@ function describe(event: NodeEvent): string {
     case 'alert':
       return alerts[String(event['alert'])] ?? `Alert: ${String(event['alert'])}.`
     case 'left':
+      if (event['has_left_mesh'] === true) return 'Stopped: this machine left the mesh.'
       return 'Stopped. Agents that run keep running; start the node again to go on.'
   }
 }

@@ -2,7 +2,7 @@ import { NfltrError } from '../../core/errors.ts'
 import { isWithin, type Membership } from '../../core/membership.ts'
 import { findIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
-import { createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
+import { clearFormerMesh, createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
 import { createMesh as startMesh } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemRandom } from '../../platform/random.ts'
@@ -100,7 +100,7 @@ async function members(context: Context, home: Home): Promise<{ members: Documen
 function memberDocuments({ members, directory }: Surroundings, online: ReadonlySet<string>): Document[] {
   const facts = new Map(members.map((member) => [member.machinePeerId, member]))
   return directory.map(({ membership: { body }, records, lastSeenAtMs }) => {
-    const revokedAtMs = facts.get(body.machinePeerId)?.revokedAtMs
+    const { revokedAtMs, hasLeft = false } = facts.get(body.machinePeerId) ?? {}
     return {
       name: body.name,
       peer_id: body.machinePeerId,
@@ -110,16 +110,17 @@ function memberDocuments({ members, directory }: Surroundings, online: ReadonlyS
       issued_at: instant(body.issuedAtMs),
       expires_at: instant(body.expiresAtMs),
       ...(lastSeenAtMs === undefined ? {} : { last_seen_at: instant(lastSeenAtMs) }),
-      ...(revokedAtMs === undefined ? {} : { revoked_at: instant(revokedAtMs) }),
-      state: stateOf(body, { isRevoked: revokedAtMs !== undefined, isOnline: online.has(body.machinePeerId) }),
+      ...(revokedAtMs === undefined ? {} : { [hasLeft ? 'left_at' : 'revoked_at']: instant(revokedAtMs) }),
+      state: stateOf(body, { isRevoked: revokedAtMs !== undefined, hasLeft, isOnline: online.has(body.machinePeerId) }),
     }
   })
 }
 
 function stateOf(
   membership: Membership,
-  seen: { readonly isRevoked: boolean; readonly isOnline: boolean },
-): 'revoked' | 'online' | 'offline' | 'expired' {
+  seen: { readonly isRevoked: boolean; readonly hasLeft: boolean; readonly isOnline: boolean },
+): 'left' | 'revoked' | 'online' | 'offline' | 'expired' {
+  if (seen.hasLeft) return 'left'
   if (seen.isRevoked) return 'revoked'
   if (seen.isOnline) return 'online'
   return isWithin(membership, Date.now()) ? 'offline' : 'expired'
@@ -148,6 +149,7 @@ async function join(
   if (invitation === undefined) requireWayIn(context, knock)
   const held = await home.keys.lock('machine')
   try {
+    await clearFormerMesh(home)
     const mesh = await startMesh({
       key: await ensureKey(home, 'machine'),
       kind: 'cli',

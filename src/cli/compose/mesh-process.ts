@@ -21,6 +21,8 @@ export interface MeshProcess {
 
 export interface MeshProcessOptions {
   readonly home: Home
+  /** This machine, where the caller has read it. */
+  readonly machine?: Machine
   readonly kind: Exclude<PeerKind, 'node'>
   readonly hubId?: string
   readonly listen?: readonly string[]
@@ -35,7 +37,7 @@ export interface MeshProcessOptions {
  */
 export async function openMeshProcess(context: Context, options: MeshProcessOptions): Promise<MeshProcess> {
   const { home, kind, hubId, issuer } = options
-  const machine = await loadMachine(home)
+  const machine = options.machine ?? (await loadMachine(home))
   const { key, held } = await processKey(home, options)
   try {
     const clock = systemClock()

@@ -5,7 +5,7 @@ import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import type { NodeCard } from '../../core/model.ts'
 import type { PrivateKey } from '../../identity/keys.ts'
-import { ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
+import { clearFormerMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
 import { makeReceipt } from '../../identity/receipts.ts'
 import { createKeepers } from '../../keeper/client.ts'
 import { createMesh, type MeshHost } from '../../mesh/peers.ts'
@@ -18,10 +18,11 @@ import type { Home } from '../../ports/home.ts'
 import { Engine } from '../../runtime/engine.ts'
 import { openHome } from '../../store/home/home.ts'
 import { openLevelStore } from '../../store/level-store.ts'
-import type { NodeEvent, NodeJoinOptions } from '../commands/node.ts'
+import type { NodeEvent, NodeJoinOptions, NodeLeaveOptions } from '../commands/node.ts'
 import type { Context } from '../compose.ts'
 import { agentProgram, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
+import { departFrom, emptyNode } from './departure.ts'
 import { keepIssuer } from './issuer.ts'
 import { givenInvite, redeem, refuseForeign } from './join-mesh.ts'
 import { keysWithinReach } from './keys-within-reach.ts'
@@ -44,6 +45,30 @@ export async function serveNode(
   options: NodeJoinOptions,
   tell: (event: NodeEvent) => void,
 ): Promise<void> {
+  if (await runNode(context, options, { tell })) process.exit()
+}
+
+/** Starts the node once more, only to empty it and to leave the mesh. @throws {NfltrError} as `emptyNode`, and as `serveNode` */
+export async function leaveAsNode(
+  context: Context,
+  options: NodeLeaveOptions,
+): Promise<Readonly<Record<string, unknown>>> {
+  let left: Readonly<Record<string, unknown>> = {}
+  const given = options.home === undefined ? {} : { home: options.home }
+  await runNode(context, given, {
+    tell: () => undefined,
+    leaving: { ...options, left: (document) => (left = document) },
+  })
+  return left
+}
+
+interface NodeRun {
+  readonly tell: (event: NodeEvent) => void
+  readonly leaving?: NodeLeaveOptions & { readonly left: (document: Readonly<Record<string, unknown>>) => void }
+}
+
+/** @returns whether it served until it was asked to end */
+async function runNode(context: Context, options: NodeJoinOptions, { tell, leaving }: NodeRun): Promise<boolean> {
   const home = openHome({ ...options, env: context.env })
   const settings = await nodeSettings(context, home, options)
   const name = options.name ?? settings.name
@@ -55,9 +80,11 @@ export async function serveNode(
   const lifetime = processLifetime()
   const teardown = new Teardown()
   let guard: ReturnType<typeof guardRestarts> | undefined
+  let hasLeft = false
   try {
     const held = await home.keys.lock('machine')
     teardown.add(() => held.release())
+    await clearFormerMesh(home)
     const invite = await invitationFor(context, home, options)
     if (invite === undefined && !(await isMember(home))) requireWayIn(context, { ...options, peer: where.peers })
     const key = await ensureKey(home, 'machine')
@@ -68,7 +95,7 @@ export async function serveNode(
     if (invite !== undefined) await redeem(mesh, invite, wish)
     else if (!(await isMember(home))) {
       const knocking = { mesh, options: { ...wish, peer: where.peers }, roles: ['node'], lifetime, tell } as const
-      if (!(await knockUntilAnswered(context, knocking))) return
+      if (!(await knockUntilAnswered(context, knocking))) return false
     }
     const machine = await loadMachine(home)
     requireRole(machine, 'node')
@@ -111,13 +138,31 @@ export async function serveNode(
     })
     highestEpoch = (hubId) => node.highestEpoch(hubId)
     teardown.add(() => node.close())
+    const leave = async (isForced: boolean) => {
+      const unsent = await emptyNode(node, { isForced })
+      const departed = await departFrom({ home, mesh, machine })
+      return { ...departed, unsent }
+    }
+    if (leaving !== undefined) node.drain()
     await node.start()
+    if (leaving !== undefined) {
+      leaving.left(await leave(leaving.force === true))
+      return false
+    }
     const issuer = await keepIssuer(context, { home })
     teardown.add(() => issuer.close())
     const control = await publishControl(
       home.paths,
       { kind: 'node' },
-      nodeRoutes({ status: () => nodeStatusDocument({ node, mesh, links, home, allowHubs: options.allowHub }) }),
+      nodeRoutes({
+        status: () => nodeStatusDocument({ node, mesh, links, home, allowHubs: options.allowHub }),
+        leave: async ({ isForced }) => {
+          const departed = await leave(isForced)
+          hasLeft = true
+          lifetime.end()
+          return departed
+        },
+      }),
     )
     teardown.add(() => control.close())
     const listen = mesh.listenAddresses()
@@ -137,14 +182,14 @@ export async function serveNode(
     guard.ready()
     const failure = await Promise.race([lifetime.ending, store.failed, engine.failed])
     if (failure instanceof Error) throw failure
-    tell({ event: 'left', name: machine.membership.name })
+    tell({ event: 'left', name: machine.membership.name, ...(hasLeft ? { has_left_mesh: true } : {}) })
+    return true
   } catch (error) {
     guard?.failed(error)
     throw error
   } finally {
     await teardown.run()
   }
-  process.exit()
 }
 
 /** What the node notes that its owner has to know. */

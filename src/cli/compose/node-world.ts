@@ -11,6 +11,7 @@ export function nodeWorld(context: Context): NodeWorld {
       const { serveNode } = await import('./node-process.ts')
       await serveNode(context, options, tell)
     },
+    leave: async (options) => (await import('./leaving.ts')).leave(context, options),
     find: async (options) =>
       nodeClient(await findControl(openHome({ ...options, env: context.env }).paths, { kind: 'node' })),
   }

@@ -19,6 +19,8 @@ export const callRequest = z.strictObject({
 
 export const keyRequest = z.strictObject({ call_key: z.string().min(8).max(400) })
 
+export const leaveRequest = z.strictObject({ is_forced: z.boolean() })
+
 export const paths = {
   hold: '/v1/hold',
   call: '/v1/call',
@@ -27,6 +29,7 @@ export const paths = {
   doubt: '/v1/doubt',
   status: '/v1/status',
   stop: '/v1/stop',
+  leave: '/v1/leave',
   agent: '/v1/agents/:id',
   logs: '/v1/agents/:id/logs',
   receipt: '/v1/agents/:id/receipt',

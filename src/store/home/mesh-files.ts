@@ -2,9 +2,10 @@ import { type FSWatcher, watch } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { NfltrError } from '../../core/errors.ts'
-import { ensurePrivateFolder } from '../../platform/files.ts'
+import { ensurePrivateFolder, errorCode, syncFolder } from '../../platform/files.ts'
 import type {
   CertificateRecord,
+  DepartureRecord,
   HomePaths,
   MeshFiles,
   OwnMembership,
@@ -37,6 +38,10 @@ const certificateKind = {
   name: 'an issuer certificate',
   shape: { issuerId: 'string', expiresAtMs: 'number', envelope: 'bytes' },
 } as const
+const departureKind = {
+  name: 'a departure',
+  shape: { machinePeerId: 'string', serial: 'number', envelope: 'bytes' },
+} as const
 const seenKind = { name: 'the newest issue time', shape: { seenMs: 'number' } } as const
 
 /** What this machine knows of its mesh: one small file for each fact, replaced as a whole. */
@@ -45,6 +50,7 @@ export function meshFiles(paths: HomePaths): MeshFiles {
   const rosterDir = join(paths.mesh, 'roster')
   const revocationsDir = join(paths.mesh, 'revocations')
   const issuersDir = join(paths.mesh, 'issuers')
+  const departuresDir = join(paths.mesh, 'departures')
   const seen = join(paths.mesh, 'seen-time')
   const inTurn = serial()
 
@@ -57,6 +63,13 @@ export function meshFiles(paths: HomePaths): MeshFiles {
   return {
     loadMembership: () => readRecord<OwnMembership>(own, membershipKind),
     saveMembership: (membership) => save(paths.mesh, { name: 'membership', value: membership }),
+    forget: async () => {
+      await rm(own, { force: true })
+      await syncFolder(paths.mesh).catch((error: unknown) => {
+        if (errorCode(error) !== 'ENOENT') throw error
+      })
+      await rm(paths.mesh, { recursive: true, force: true, maxRetries: 3 })
+    },
     roster: () => readable<RosterRecord>(rosterDir, memberKind),
     member: (peerId) => readOrForget<RosterRecord>(join(rosterDir, folderName(peerId)), memberKind),
     saveMember: (record) => save(rosterDir, { name: folderName(record.peerId), value: record }),
@@ -79,12 +92,22 @@ export function meshFiles(paths: HomePaths): MeshFiles {
         await save(issuersDir, { name, value: record })
         return true
       }),
+    departures: () => readable<DepartureRecord>(departuresDir, departureKind),
+    saveDeparture: (record) =>
+      inTurn(async () => {
+        const name = folderName(record.machinePeerId)
+        const kept = await readOrForget<DepartureRecord>(join(departuresDir, name), departureKind)
+        if (kept !== undefined && kept.serial >= record.serial) return false
+        await save(departuresDir, { name, value: record })
+        return true
+      }),
+    removeDeparture: (machinePeerId) => rm(join(departuresDir, folderName(machinePeerId)), { force: true }),
     seenTimeMs,
     raiseSeenTime: (seenMs) =>
       inTurn(async () => {
         if (seenMs > (await seenTimeMs())) await save(paths.mesh, { name: 'seen-time', value: { seenMs } })
       }),
-    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir], listener),
+    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir, departuresDir], listener),
   }
 }
 
