@@ -3,7 +3,7 @@ import { unreachable } from '../core/errors.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
-import { type Agent, currentTask, type Home, isActive, isQueued, type Steer } from '../core/task-record.ts'
+import { type Agent, currentTask, type Home, isActive, isQueued, liveAttempt, type Steer } from '../core/task-record.ts'
 import { adoptAttempt } from '../core/task-restore.ts'
 import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -174,11 +174,13 @@ export class Agents {
   apply(tx: Transaction, agentId: string, event: AgentEvent): boolean {
     const agent = this.#agents.get(agentId)
     if (agent === undefined) return false
-    const { clock, mailbox, changes } = this.#parts
+    const { clock, mailbox, changes, findPlaces } = this.#parts
     const context = { atMs: clock.wallMs(), deliveryId: mailbox.nextDeliveryId }
     const { state, effects } = stepAgent(agent, event, context)
     this.#agents.set(agentId, state)
     for (const effect of effects) this.#carryOut(tx, state, effect)
+    // An offer counts against the free slots until it is answered; the node may have told of the slot before that.
+    if (isOffered(agent) && !isOffered(state)) tx.afterDurable(findPlaces)
     if (state !== agent) {
       this.#dropTexts(tx, this.#agents.get(agentId) ?? state)
       this.noteActivity(agentId, { atMs: context.atMs })
@@ -280,4 +282,8 @@ function mayNeedBrief(agent: Agent): boolean {
   const { end, attempts } = currentTask(agent)
   const last = attempts.at(-1)
   return end === undefined && (last === undefined || last.phase === 'offered' || last.phase === 'declined')
+}
+
+function isOffered(agent: Agent): boolean {
+  return liveAttempt(agent)?.phase === 'offered'
 }

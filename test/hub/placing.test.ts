@@ -115,6 +115,26 @@ describe('where a spawn goes', () => {
     expect(twin.peers.wanted).toContain('peer-away')
   })
 
+  test('takes a slot that only an offer on its way seemed to take, once the node has answered it', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1', slots: 2 })
+    const node = twin.node('vm1')
+    node.react = () => []
+    await twin.spawn({ machine: 'vm1' })
+    await settle()
+    // The slot is told as taken before the claim is answered: until then the offer counts against the other one too.
+    await node.tellCapacity({ free: 1, running: 1, queued: 0 })
+    await settle()
+
+    const second = await twin.spawn({ machine: 'vm1' })
+    expect(second.state).toBe('queued')
+    const [first] = node.claims
+    if (first === undefined) throw new Error('nothing was claimed')
+    await node.say({ type: 'claimed', ref: first.ref })
+    await settle()
+
+    expect(node.claims.map(({ ref }) => ref.agentId)).toContain(second.agent_id)
+  })
+
   test('survives a restart of the hub while it waits, with its brief', async () => {
     const twin = await TwinHub.withNodes({ name: 'vm1', slots: 1 })
     await twin.node('vm1').tellCapacity({ free: 0, running: 0, queued: 0 })
