@@ -1,6 +1,7 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { NfltrError } from '../../core/errors.ts'
 import { processesOfFolder } from '../../platform/processes-of-folder.ts'
 import { openHome } from '../../store/home/home.ts'
@@ -13,6 +14,9 @@ import { claudeScene, type Scene, scriptedScene } from './scene.ts'
 
 /** How long the whole demo may take before it gives up, in milliseconds; with the real program, whose turns take longer. */
 const boundMs = { scripted: 60_000, claude: 600_000 } as const
+
+/** How often it is looked whether the agents run, in milliseconds. */
+const lookEveryMs = 50
 
 type Tell = (event: DemoEvent) => void
 
@@ -169,10 +173,11 @@ class Demo {
 
   async #untilRunning(agents: readonly string[], signal: AbortSignal): Promise<void> {
     for (;;) {
-      if (signal.aborted) throw tooSlow()
       const { agents: rows } = (await this.#call('list_agents', {})) as { agents: readonly Document[] }
+      if (signal.aborted) throw tooSlow(rows)
       const running = rows.filter((row) => row['state'] !== 'queued' && row['state'] !== 'starting')
       if (agents.every((id) => running.some((row) => row['agent_id'] === id))) return
+      await setTimeout(lookEveryMs)
     }
   }
 
@@ -238,8 +243,9 @@ async function realCredential(context: Context, home: string | undefined): Promi
   })
 }
 
-function tooSlow(): NfltrError {
+function tooSlow(agents: readonly Document[]): NfltrError {
   return new NfltrError('timed_out', 'The demo did not get its agents started in time.', {
     hint: 'Run it again on a less busy machine.',
+    details: { agents },
   })
 }
