@@ -48,6 +48,8 @@ export async function openStore(options: {
 class GatedStore implements Store {
   readonly identity: Store['identity']
   readonly failed: Promise<Error>
+  readonly condition: Store['condition']
+  readonly damaged: Store['damaged']
   readonly #memory: MemoryStore
   readonly #life: Life
 
@@ -56,6 +58,8 @@ class GatedStore implements Store {
     this.#life = life
     this.identity = memory.identity
     this.failed = memory.failed
+    this.condition = memory.condition
+    this.damaged = memory.damaged
   }
 
   commit(batch: readonly StoreOperation[]): Promise<void> {

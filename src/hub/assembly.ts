@@ -151,6 +151,11 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     },
   )
 
+  void store.damaged.then(({ found }) =>
+    engine
+      .transact((tx) => mailbox.deliverEvent(tx, { source: 'hub', text: damageText(found) }))
+      .catch(() => undefined),
+  )
   const nameOf = (peerId: string): string => nodes.all().find((node) => node.peerId === peerId)?.name ?? peerId
   const graceUntilMs = clock.nowMs() + startGraceMs
   const restoration = await Restoration.load({
@@ -229,6 +234,10 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       sessions.close()
     },
   }
+}
+
+function damageText(found: string): string {
+  return `The store of this hub is damaged; what is sound in it is used, and nothing else. ${found}`.slice(0, 1_000)
 }
 
 function quarantineText({ no, kind, message }: Quarantined): string {

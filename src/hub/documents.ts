@@ -34,6 +34,7 @@ export function statusDocument(
       output_tokens: sum((one) => one.outputTokens),
       cost_usd: sum((one) => one.costUsd),
     },
+    store: world.store.condition,
   }
 }
 

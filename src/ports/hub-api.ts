@@ -1,3 +1,5 @@
+import type { StoreCondition } from './store.ts'
+
 /**
  * What a hub does for its clients: the MCP adapter, the command line. Implemented by `hub`, served over a Unix socket by
  * `control/server`, and reached through `control/client`, which implements the same interface.
@@ -118,6 +120,8 @@ export interface HubStatusDocument {
   readonly undelivered: number
   readonly epoch: number
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly cost_usd: number }
+  /** What is known of its store's records. */
+  readonly store: StoreCondition
 }
 
 /** What a node answers to its own command line. */

@@ -31,6 +31,12 @@ export interface Store {
   /** Resolves, never rejects, once a write has failed; the shell ends the process then. */
   readonly failed: Promise<Error>
 
+  /** What is known of the records as a whole; a store looks at all of them once, in the time after its start. */
+  readonly condition: StoreCondition
+
+  /** Resolves, never rejects, with the first damage found. What is sound is served all the same, and what is not never. */
+  readonly damaged: Promise<StoreDamage>
+
   close(): Promise<void>
 }
 
@@ -39,6 +45,20 @@ export interface StoreIdentity {
   readonly storeId: string
   /** Rises by one whenever the store's history was broken: restored, repaired, or found rolled back. */
   readonly incarnation: number
+}
+
+export interface StoreCondition {
+  /** `checking`: not all of it was looked at since the start. */
+  readonly state: 'checking' | 'sound' | 'damaged'
+  readonly damage: readonly StoreDamage[]
+}
+
+export interface StoreDamage {
+  /** What was found, and where. */
+  readonly found: string
+  /** Keys that may be concerned, where it is known: above `from`, up to `to`; one key where both are the same. */
+  readonly from?: string
+  readonly to?: string
 }
 
 export type StoreOperation =

@@ -29,7 +29,6 @@ function openError(error: unknown, path: string): NfltrError {
   const found = (cause ?? error) instanceof Error ? ((cause ?? error) as Error).message : String(error)
   if (isOutside(found)) return storeError(cause ?? error)
   return new NfltrError('store_damaged', `The store ${path} could not be opened: ${found}.`, {
-    hint: 'Nothing was changed. Put back a copy of the folder, or move it away to begin with an empty store.',
     details: { found },
     cause: error,
   })

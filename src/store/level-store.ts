@@ -1,43 +1,55 @@
-import { randomBytes } from 'node:crypto'
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { NfltrError } from '../core/errors.ts'
-import { decodeRecord, encodeRecord } from '../core/record-json.ts'
-import type { Store, StoreEntry, StoreIdentity, StoreOperation } from '../ports/store.ts'
-import { addRecord, type Digest, emptyDigest, sameDigest } from './digest.ts'
+import { bootId } from '../platform/process-table.ts'
+import type { Store, StoreCondition, StoreDamage, StoreEntry, StoreIdentity, StoreOperation } from '../ports/store.ts'
 import { assertKey, type KeyspaceRow, keyspace } from './keyspace.ts'
+import { type Finding, type Inspection, inspectDatabase } from './level/inspection.ts'
+import { TableGuard } from './level/table-guard.ts'
+import { markerOf, ownPrefix, readAccount, renew } from './level-account.ts'
 import { type Database, openDatabase, storeError } from './level-database.ts'
-import { LevelWriter, type Seal, sealKey } from './level-writer.ts'
-import { openRecord, sealRecord } from './record-envelope.ts'
+import { pagesOf } from './level-scan.ts'
+import { scrub } from './level-scrub.ts'
+import { LevelWriter, type Seal } from './level-writer.ts'
+import { openRecord } from './record-envelope.ts'
 import {
   bornOf,
+  holderRuns,
   isHeadless,
-  markerFormat,
   readHolder,
   readMarker,
   removeFile,
   type StoreMarker,
   storeFiles,
   thisHolder,
+  writeMarker,
   writeWhole,
 } from './store-files.ts'
 
-const identityKey = 'meta/identity'
-/** Keys that only this file and the writer know. */
-const ownPrefix = 'meta/'
-/** How much one read of a scan brings into memory, beside the value that crosses the line; `fillCache`: it reads but once. */
-const pageOptions = { highWaterMarkBytes: 256 * 1024, fillCache: false }
-const pageEntries = 256
+/** Damage that is kept for whoever asks; of more, only the count would matter, and all of it is found again by a repair. */
+const damageMax = 100
+/** Another process that opens the store at this moment changes the files that are looked at: so often is looked again. */
+const looksMax = 3
+const lookAgainMs = 200
 
 export interface LevelStoreOptions {
   /** What a second opener is told beside pid, host and since. */
   readonly holder?: { readonly session?: string }
   readonly keyspace?: readonly KeyspaceRow[]
+  /** What a person runs on a damaged store. */
+  readonly repairCommand?: string
+  /** How long after the start the look at everything begins, in milliseconds; only tests are in a hurry. */
+  readonly scrubDelayMs?: number
 }
 
+/** Nothing is looked at in the first seconds, in which the process has the most to do. */
+const scrubDelayMs = 3_000
+
 /**
- * Opens the store of a folder (`db/`, `db.marker`, `holder.json`), and makes it where there never was one. Every record
- * is checked against its checksum, and all together against the account kept with each commit: what opens is whole. One that
- * is a copy, and so may stand at an earlier time than it once did, opens under another incarnation (rule 6).
+ * Opens the store of a folder (`db/`, `db.marker`, `holder.json`), and makes it where there never was one. What LevelDB would
+ * pass over in silence when it opens is looked for first; records are checked when they are read, and a little at a time after
+ * the start (docs/decisions/0006-check-records-when-they-are-read.md). A folder that is a copy, and so may stand at an earlier
+ * time than it once did, opens under another incarnation (rule 6).
  *
  * @throws {NfltrError} `store_held` with pid, host and since of the holder; `store_damaged` naming what was found;
  *   `store_newer`; `store_failed`; `disk_full`
@@ -47,160 +59,114 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   const marker = readMarker(files.marker)
   if (isHeadless(files.db))
-    throw damaged('CURRENT, the file that names its state, was missing', { found: 'no CURRENT' })
-  const database = await openDatabase(files.db, { createIfMissing: marker === undefined }).catch((error: unknown) => {
-    throw error instanceof NfltrError && error.code === 'store_held' ? heldError(error, files.holder) : error
-  })
+    throw refused('CURRENT, the file that names its state, was missing', { found: 'no CURRENT' }, options)
+  const guard = new TableGuard(await inspectUnheld(files, marker, options))
+  let database: Database | undefined
   try {
+    database = await openDatabase(files.db, { createIfMissing: marker === undefined })
+    writeWhole(files.holder, thisHolder(options.holder?.session))
     const born = bornOf(files.db)
     const isCopy = born !== undefined && marker?.born !== undefined && marker.born !== born
-    const { identity: found, seal } = await readAccount(database, marker, isCopy)
-    const identity = isCopy ? await renew(database, found, marker) : found
-    writeWhole(files.marker, markerOf(identity, seal, born))
-    writeWhole(files.holder, thisHolder(options.holder?.session))
-    return new LevelStore({ database, identity, seal, files, rows: options.keyspace ?? keyspace })
+    const finding = guard.check(ownPrefix, `${ownPrefix}\x7f`)
+    if (finding !== undefined) throw refused(textOf(finding), damageOf(finding), options)
+    const account = await readAccount(database, marker, isCopy)
+    if ('found' in account) throw refused(account.found, account.details, options)
+    const { seal } = account
+    const identity = isCopy ? await renew(database, account.identity, marker) : account.identity
+    writeMarker(files.marker, markerOf(identity, seal, born))
+    return new LevelStore({ database, identity, seal, files, guard, options })
   } catch (error) {
-    await database.close()
-    throw storeError(error)
-  }
-}
-
-/** The store's own records, checked against all others. */
-async function readAccount(
-  database: Database,
-  marker: StoreMarker | undefined,
-  isCopy: boolean,
-): Promise<{ readonly identity: StoreIdentity; readonly seal: Seal }> {
-  const sealed = { identity: database.getSync(identityKey), seal: database.getSync(sealKey) }
-  if (sealed.identity === undefined || sealed.seal === undefined) {
-    const digest = await digestOf(database)
-    if (marker !== undefined || digest.records > 0)
-      throw damaged('its own records were missing', { found: 'no identity' })
-    return initialise(database)
-  }
-  const identity = decodeRecord<StoreIdentity>(openRecord(identityKey, sealed.identity))
-  const seal = decodeRecord<Seal>(openRecord(sealKey, sealed.seal))
-  if (marker !== undefined && marker.storeId !== identity.storeId) {
-    throw damaged('it was another store than the one its marker names', {
-      found: identity.storeId,
-      expected: marker.storeId,
-    })
-  }
-  if (marker !== undefined && !isCopy && seal.commits < marker.commits) {
-    throw damaged(`it ended at commit ${seal.commits}, and commit ${marker.commits} had been made`, {
-      found: seal.commits,
-      expected: marker.commits,
-    })
-  }
-  const digest = await digestOf(database)
-  if (sameDigest(digest, seal.digest)) return { identity, seal }
-  const found = `${digest.records} records were found where ${seal.digest.records} were written`
-  throw damaged(digest.records === seal.digest.records ? `${found}, and not all as they were written` : found, {
-    found: digest.records,
-    expected: seal.digest.records,
-  })
-}
-
-/**
- * The same store under another incarnation, on disk before anything is done with it: its folder is a copy, which holds
- * what was there when it was made (rule 6). One that was only moved is none.
- */
-async function renew(
-  database: Database,
-  identity: StoreIdentity,
-  marker: StoreMarker | undefined,
-): Promise<StoreIdentity> {
-  const incarnation = Math.max(identity.incarnation, marker?.incarnation ?? 0) + 1
-  const renewed: StoreIdentity = { ...identity, incarnation }
-  const value = sealRecord(identityKey, encodeRecord(renewed))
-  await database.batch([{ type: 'put', key: identityKey, value }], { sync: true })
-  return renewed
-}
-
-function markerOf(identity: StoreIdentity, { commits }: Seal, born: string | undefined): StoreMarker {
-  return { format: markerFormat, ...identity, commits, ...(born === undefined ? {} : { born }) }
-}
-
-async function initialise(database: Database): Promise<{ readonly identity: StoreIdentity; readonly seal: Seal }> {
-  const identity: StoreIdentity = { storeId: randomBytes(16).toString('hex'), incarnation: 1 }
-  const seal: Seal = { commits: 0, digest: emptyDigest }
-  const own = [
-    { key: identityKey, value: sealRecord(identityKey, encodeRecord(identity)) },
-    { key: sealKey, value: sealRecord(sealKey, encodeRecord(seal)) },
-  ]
-  await database.batch(
-    own.map(({ key, value }) => ({ type: 'put', key, value })),
-    { sync: true },
-  )
-  return { identity, seal }
-}
-
-/** Reads and checks everything. @throws {NfltrError} `store_damaged`, `store_newer` */
-async function digestOf(database: Database): Promise<Digest> {
-  let digest = emptyDigest
-  for await (const [key, record] of pagesOf(database, {})) {
-    openRecord(key, record)
-    if (!key.startsWith(ownPrefix)) digest = addRecord(digest, record)
-  }
-  return digest
-}
-
-/** Entries in key order, as of the moment of the call, read a page at a time. */
-async function* pagesOf(
-  database: Database,
-  range: { readonly gte?: string; readonly lt?: string; readonly limit?: number },
-): AsyncIterable<readonly [string, Uint8Array]> {
-  const iterator = database.iterator({ ...range, ...pageOptions })
-  try {
-    for (;;) {
-      const page = await iterator.nextv(pageEntries)
-      if (page.length === 0) return
-      yield* page
+    guard.close()
+    if (database !== undefined) {
+      removeFile(files.holder)
+      await database.close()
     }
-  } catch (error) {
-    throw scanError(error)
-  } finally {
-    await iterator.close()
+    throw error instanceof NfltrError && error.code === 'store_held'
+      ? heldError(error, files.holder)
+      : withHint(storeError(error), options)
+  }
+}
+
+type Files = ReturnType<typeof storeFiles>
+
+/** Looks at the files while nobody has them open. @throws {NfltrError} `store_damaged`, `store_held` */
+async function inspectUnheld(
+  files: Files,
+  marker: StoreMarker | undefined,
+  options: LevelStoreOptions,
+): Promise<Inspection['tables']> {
+  if (marker === undefined && !isDatabase(files.db)) return []
+  for (let look = 1; ; look++) {
+    const holder = readHolder(files.holder)
+    const isHeld = holder !== undefined && holderRuns(holder)
+    const mayBeTorn = marker === undefined || (holder !== undefined && holder.boot_id !== bootId())
+    const { findings, mayBeChanging, tables } = inspectDatabase(files.db, { mayBeTorn })
+    if (findings.length === 0) return tables
+    for (const table of tables) table.close()
+    // Whoever holds it changes it all the time: opening it says so.
+    if (isHeld) return []
+    if (!mayBeChanging || look === looksMax)
+      throw refused(findings.map(textOf).join('; '), { found: findings.map(textOf) }, options)
+    await new Promise((resolve) => setTimeout(resolve, lookAgainMs))
   }
 }
 
 class LevelStore implements Store {
   readonly identity: StoreIdentity
   readonly failed: Promise<Error>
+  readonly damaged: Promise<StoreDamage>
   readonly #database: Database
   readonly #writer: LevelWriter
-  readonly #files: { readonly db: string; readonly marker: string; readonly holder: string }
-  readonly #rows: readonly KeyspaceRow[]
+  readonly #files: Files
+  readonly #guard: TableGuard
+  readonly #options: LevelStoreOptions
+  readonly #damage = new Map<string, StoreDamage>()
+  readonly #closing = new AbortController()
+  readonly #scrubbing: Promise<void>
+  readonly #noteFirst: (damage: StoreDamage) => void
+  #isChecked = false
   #isClosed = false
 
-  constructor(options: {
+  constructor(parts: {
     readonly database: Database
     readonly identity: StoreIdentity
     readonly seal: Seal
-    readonly files: { readonly db: string; readonly marker: string; readonly holder: string }
-    readonly rows: readonly KeyspaceRow[]
+    readonly files: Files
+    readonly guard: TableGuard
+    readonly options: LevelStoreOptions
   }) {
     const failed = Promise.withResolvers<Error>()
-    this.identity = options.identity
+    const damaged = Promise.withResolvers<StoreDamage>()
+    this.identity = parts.identity
     this.failed = failed.promise
-    this.#database = options.database
-    this.#files = options.files
-    this.#rows = options.rows
-    this.#writer = new LevelWriter(options.database, options.seal, failed.resolve)
+    this.damaged = damaged.promise
+    this.#noteFirst = damaged.resolve
+    this.#database = parts.database
+    this.#files = parts.files
+    this.#guard = parts.guard
+    this.#options = parts.options
+    this.#writer = new LevelWriter(parts.database, parts.seal, failed.resolve)
+    this.#scrubbing = this.#scrub()
+  }
+
+  get condition(): StoreCondition {
+    const damage = [...this.#damage.values()]
+    return { state: damage.length > 0 ? 'damaged' : this.#isChecked ? 'sound' : 'checking', damage }
   }
 
   async commit(batch: readonly StoreOperation[]): Promise<void> {
     this.#assertOpen()
-    for (const operation of batch) assertKey(operation.key, this.#rows)
+    for (const operation of batch) assertKey(operation.key, this.#options.keyspace ?? keyspace)
     await this.#writer.commit(batch)
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
     this.#assertOpen()
+    this.#assertSound(key, key)
     const record = await this.#database.get(key).catch((error: unknown) => {
-      throw storeError(error)
+      throw withHint(storeError(error), this.#options)
     })
-    return record === undefined ? undefined : openRecord(key, record)
+    return record === undefined ? undefined : this.#open(key, record)
   }
 
   async *scan(
@@ -210,30 +176,114 @@ class LevelStore implements Store {
     this.#assertOpen()
     const { from, limit } = options
     const gte = from !== undefined && from > prefix ? from : prefix
-    const range = { gte, lt: `${prefix}\x7f`, ...(limit === undefined ? {} : { limit }) }
-    for await (const [key, record] of pagesOf(this.#database, range)) {
-      if (!key.startsWith(ownPrefix)) yield { key, value: openRecord(key, record) }
+    const lt = `${prefix}\x7f`
+    // Each page is checked for what may be missing between its entries before the first of them is given out.
+    let above = gte
+    let left = limit ?? Number.POSITIVE_INFINITY
+    for await (const page of pagesOf(this.#database, { gte, lt, ...(limit === undefined ? {} : { limit }) })) {
+      const last = page.at(-1)?.[0] ?? lt
+      this.#assertSound(above, last)
+      above = last
+      left -= page.length
+      for (const [key, record] of page) {
+        if (!key.startsWith(ownPrefix)) yield { key, value: this.#open(key, record) }
+      }
     }
+    if (left > 0) this.#assertSound(above, lt)
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
+    this.#closing.abort()
+    await this.#scrubbing
     await this.#writer.idle()
     try {
       if (this.#writer.failure === undefined) {
-        writeWhole(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
+        writeMarker(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
       }
     } finally {
       // Before the lock is let go: the next holder writes its own.
       removeFile(this.#files.holder)
+      this.#guard.close()
       await this.#database.close()
     }
+  }
+
+  #open(key: string, record: Uint8Array): Uint8Array {
+    try {
+      return openRecord(key, record)
+    } catch (error) {
+      const found = withHint(storeError(error), this.#options)
+      if (found.code === 'store_damaged') this.#note({ found: found.message, from: key, to: key })
+      throw found
+    }
+  }
+
+  /** @throws {NfltrError} `store_damaged` where a part that may hold such keys is */
+  #assertSound(from: string, to: string): void {
+    const finding = this.#guard.check(from, to)
+    if (finding === undefined) return
+    const damage = damageOf(finding)
+    this.#note(damage)
+    const message = `The store is damaged: ${textOf(finding)}.`
+    throw withHint(new NfltrError('store_damaged', message, { details: { ...damage } }), this.#options)
+  }
+
+  async #scrub(): Promise<void> {
+    try {
+      await scrub(
+        {
+          database: this.#database,
+          guard: this.#guard,
+          signal: this.#closing.signal,
+          delayMs: this.#options.scrubDelayMs ?? scrubDelayMs,
+        },
+        {
+          block: () => {
+            for (const finding of this.#guard.damaged) this.#note(damageOf(finding))
+          },
+          record: ({ found, key }) => this.#note({ found, ...(key === undefined ? {} : { from: key, to: key }) }),
+        },
+      )
+      this.#isChecked = true
+    } catch (error) {
+      if (this.#closing.signal.aborted) return
+      // The disk's own trouble ends the process at the next write; here it only means that not all was looked at.
+      const found = storeError(error)
+      if (found.code === 'store_damaged') this.#note({ found: found.message })
+    }
+  }
+
+  #note(damage: StoreDamage): void {
+    const key = JSON.stringify(damage)
+    if (this.#damage.size >= damageMax || this.#damage.has(key)) return
+    this.#damage.set(key, damage)
+    this.#noteFirst(damage)
   }
 
   #assertOpen(): void {
     if (this.#isClosed) throw new NfltrError('store_failed', 'The store was closed.')
   }
+}
+
+function damageOf(finding: Finding): StoreDamage & Readonly<Record<string, unknown>> {
+  return { ...finding, found: textOf(finding) }
+}
+
+function textOf({ file, offset, found, from, to }: Finding): string {
+  const where = offset === undefined ? file : `${file} at byte ${offset}`
+  const keys = to === undefined ? '' : ` (keys from ${shown(from ?? '')} to ${shown(to)})`
+  return `${where}: ${found}${keys}`
+}
+
+/** A key out of a damaged file may hold anything. */
+function shown(key: string): string {
+  return key.replace(/[^!-~]/g, '?').slice(0, 100)
+}
+
+function isDatabase(db: string): boolean {
+  return existsSync(join(db, 'CURRENT'))
 }
 
 function heldError(error: NfltrError, holderFile: string): NfltrError {
@@ -246,18 +296,18 @@ function heldError(error: NfltrError, holderFile: string): NfltrError {
   })
 }
 
-function damaged(found: string, details: Readonly<Record<string, unknown>>): NfltrError {
-  return new NfltrError('store_damaged', `The store was refused: ${found}.`, {
-    hint: 'Nothing was changed. Put back a copy of the folder, or move it away to begin with an empty store.',
-    details,
-  })
+function refused(found: string, details: Readonly<Record<string, unknown>>, options: LevelStoreOptions): NfltrError {
+  return withHint(new NfltrError('store_damaged', `The store was refused: ${found}.`, { details }), options)
 }
 
-/** A table that cannot be read is damage; the disk's own trouble is not. */
-function scanError(error: unknown): NfltrError {
-  const found = storeError(error)
-  if (found.code !== 'store_failed' || /too many open files|input\/output error/i.test(found.message)) return found
-  return damaged(`a part of it could not be read (${String(found.details['found'])})`, {
-    found: found.details['found'],
-  })
+/** Says what to do about damage. */
+function withHint(error: NfltrError, { repairCommand }: LevelStoreOptions): NfltrError {
+  if (error.code !== 'store_damaged' || error.hint !== undefined) return error
+  const others = 'put back a copy of the folder, or move it away to begin with an empty store'
+  const hint =
+    repairCommand === undefined
+      ? `Nothing was changed. You can ${others}.`
+      : `Nothing was changed. Run: ${repairCommand}. It keeps what is sound and says what was lost. Or ${others}.`
+  const { message, details, cause } = error
+  return new NfltrError('store_damaged', message, { hint, details, ...(cause === undefined ? {} : { cause }) })
 }

@@ -1,5 +1,5 @@
 import { NfltrError } from '../core/errors.ts'
-import type { Store, StoreEntry, StoreIdentity, StoreOperation } from '../ports/store.ts'
+import type { Store, StoreCondition, StoreDamage, StoreEntry, StoreIdentity, StoreOperation } from '../ports/store.ts'
 import { assertKey, type KeyspaceRow, keyspace } from './keyspace.ts'
 import { MemoryDisk } from './memory-disk.ts'
 
@@ -30,6 +30,8 @@ interface Handed {
 export class MemoryStore implements Store {
   readonly identity: StoreIdentity
   readonly failed: Promise<Error>
+  readonly condition: StoreCondition = { state: 'sound', damage: [] }
+  readonly damaged: Promise<StoreDamage> = new Promise(() => undefined)
   readonly disk: MemoryDisk
   /** Syncs so far: group commit makes them fewer than batches. */
   syncs = 0

@@ -12,8 +12,10 @@ import {
 import { hostname } from 'node:os'
 import { dirname, join } from 'node:path'
 import process from 'node:process'
+import { crc32 } from 'node:zlib'
 import { NfltrError } from '../core/errors.ts'
 import { diskFullOr } from '../platform/files.ts'
+import { isAlive } from '../platform/process-table.ts'
 import type { StoreIdentity } from '../ports/store.ts'
 
 /** Who has a store open, for the message that a second opener gives. Beside the database, never LevelDB's own LOCK. */
@@ -69,6 +71,11 @@ export function readHolder(path: string): StoreHolder | undefined {
   }
 }
 
+/** Whether the process that left its word here still runs; without start and boot it cannot be told. */
+export function holderRuns({ pid, start, boot_id }: StoreHolder): boolean {
+  return start !== undefined && boot_id !== undefined && isAlive({ pid, start, bootId: boot_id })
+}
+
 function isHolder(value: unknown): value is StoreHolder {
   if (typeof value !== 'object' || value === null) return false
   const { pid, host, since } = value as Partial<Record<keyof StoreHolder, unknown>>
@@ -90,16 +97,27 @@ export function readMarker(path: string): StoreMarker | undefined {
       details: { format: marker['format'] },
     })
   }
-  const { format, storeId, incarnation, commits, born } = marker ?? {}
+  const { format, storeId, incarnation, commits, born, check } = marker ?? {}
   if (
     typeof format === 'number' &&
     typeof storeId === 'string' &&
     typeof incarnation === 'number' &&
     typeof commits === 'number'
   ) {
-    return { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
+    const read = { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
+    // The first markers had no checksum.
+    if (check === undefined || check === checkOf(read)) return read
   }
   throw new NfltrError('store_damaged', `The marker ${path} could not be read.`, { details: { found: 'marker' } })
+}
+
+/** @throws {NfltrError} `disk_full` */
+export function writeMarker(path: string, marker: StoreMarker): void {
+  writeWhole(path, { ...marker, check: checkOf(marker) })
+}
+
+function checkOf({ format, storeId, incarnation, commits, born }: StoreMarker): string {
+  return crc32(JSON.stringify([format, storeId, incarnation, commits, born])).toString(16)
 }
 
 function parse(text: string): Record<string, unknown> | undefined {

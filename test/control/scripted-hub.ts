@@ -39,6 +39,7 @@ export function scriptedHub(): ScriptedHub {
       undelivered: 0,
       epoch: 1,
       usage: { input_tokens: 0, output_tokens: 0, cost_usd: 0 },
+      store: { state: 'sound', damage: [] },
     }),
     showAgent: async (id) => ({ agent_id: id }),
     receipt: async (id, { turn = 1 }) => ({

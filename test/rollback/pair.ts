@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type Hub, openHub } from '../../src/hub/hub.ts'
@@ -12,7 +12,7 @@ import type { Link, MemberFacts, PeerFacts, PeerListener, Peers } from '../../sr
 import type { Store } from '../../src/ports/store.ts'
 import { Engine } from '../../src/runtime/engine.ts'
 import { openLevelStore } from '../../src/store/level-store.ts'
-import { bornOf } from '../../src/store/store-files.ts'
+import { bornOf, readMarker, writeMarker } from '../../src/store/store-files.ts'
 import { hubFacts, memoryLinkPair, nodeFacts } from '../contracts/memory-link.ts'
 import { worker } from '../node/programs.ts'
 import { scriptedDriver } from '../node/scripted-driver.ts'
@@ -133,8 +133,9 @@ export class Pair {
     cpSync(join(this.root, `${side}.backup`), folder, { recursive: true })
     if (!isNoticed) {
       const marker = join(folder, 'db.marker')
-      const known = JSON.parse(readFileSync(marker, 'utf8')) as object
-      writeFileSync(marker, JSON.stringify({ ...known, born: bornOf(join(folder, 'db')) }))
+      const known = readMarker(marker)
+      const born = bornOf(join(folder, 'db'))
+      if (known !== undefined && born !== undefined) writeMarker(marker, { ...known, born })
     }
     await this.startAgain(side)
   }

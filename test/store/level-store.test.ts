@@ -5,7 +5,7 @@ import process from 'node:process'
 import { afterAll, describe, expect, test } from 'vitest'
 import type { Store } from '../../src/ports/store.ts'
 import { openLevelStore } from '../../src/store/level-store.ts'
-import { bornOf } from '../../src/store/store-files.ts'
+import { bornOf, readMarker, type StoreMarker, writeMarker } from '../../src/store/store-files.ts'
 import { collect, describeStore } from '../contracts/store.ts'
 import { put, testKeyspace } from '../contracts/test-keyspace.ts'
 
@@ -42,6 +42,12 @@ async function filled(count = 40): Promise<string> {
     await store.commit([put(`test/${String(no).padStart(3, '0')}`, `value ${no} `.repeat(20))])
   await store.close()
   return dir
+}
+
+function markerIn(dir: string): StoreMarker {
+  const marker = readMarker(join(dir, 'db.marker'))
+  if (marker === undefined) throw new Error(`${dir} has no marker`)
+  return marker
 }
 
 async function errorOf(promise: Promise<unknown>): Promise<unknown> {
@@ -165,8 +171,8 @@ describe('LevelDB', () => {
   test('refuses a database whose latest commits are gone', async () => {
     const dir = await filled()
     const marker = join(dir, 'db.marker')
-    const known = JSON.parse(readFileSync(marker, 'utf8')) as { commits: number }
-    writeFileSync(marker, JSON.stringify({ ...known, commits: known.commits + 1 }))
+    const known = markerIn(dir)
+    writeMarker(marker, { ...known, commits: known.commits + 1 })
 
     expect(await errorOf(open(dir))).toMatchObject({ code: 'store_damaged', details: { found: 40, expected: 41 } })
   })
@@ -213,8 +219,8 @@ describe('LevelDB', () => {
       cpSync(backup, dir, { recursive: true })
       writeFileSync(path, bytes)
       // The very folder, not a copy of it: what is missing was lost, and was not put back.
-      const marker = JSON.parse(readFileSync(join(backup, 'db.marker'), 'utf8')) as object
-      writeFileSync(join(dir, 'db.marker'), JSON.stringify({ ...marker, born: bornOf(join(dir, 'db')) }))
+      const born = bornOf(join(dir, 'db'))
+      writeMarker(join(dir, 'db.marker'), { ...markerIn(backup), ...(born === undefined ? {} : { born }) })
 
       let damagedStore: Store | undefined
       try {

@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { HubApi, HubStatusDocument } from '../../ports/hub-api.ts'
+import type { StoreCondition } from '../../ports/store.ts'
 import { hubLeaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { collectText } from '../values.ts'
@@ -30,9 +31,15 @@ export function hubStatus(world: HubWorld): Command {
       [
         `hub ${status.hub_id} of ${status.project} (pid ${status.pid}): ${status.state}`,
         `agents: ${agents.join(', ') || 'none'}; undelivered: ${status.undelivered}`,
+        ...storeLines(status.store),
       ].join('\n'),
     )
   })
+}
+
+/** Says something only where there is something to say. */
+export function storeLines({ state, damage }: StoreCondition): readonly string[] {
+  return state === 'damaged' ? ['store: damaged', ...damage.map(({ found }) => `  ${found}`)] : []
 }
 
 /** `nfltr hub serve` — keeps the hub up without a session. */

@@ -1,9 +1,11 @@
 import type { Command } from 'commander'
 import { limits } from '../../core/limits.ts'
 import type { NodeApi } from '../../ports/hub-api.ts'
+import type { StoreCondition } from '../../ports/store.ts'
 import { leaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { collect, collectText, keyValue, machineName, span, wholeNumber } from '../values.ts'
+import { storeLines } from './hub.ts'
 import { knockingText } from './mesh.ts'
 
 type Document = Readonly<Record<string, unknown>>
@@ -87,11 +89,13 @@ export function nodeStatus(world: NodeWorld): Command {
     const status = await (await world.find(command.optsWithGlobals())).status()
     const agents = (status['agents'] ?? []) as readonly Document[]
     const links = (status['links'] ?? []) as readonly Document[]
+    const store = status['store'] as StoreCondition | undefined
     world.io.answer(
       status,
       [
         `${String(status['name'])}: ${String(status['state'])}; ${agents.length} agents, ${links.length} links`,
         ...agents.map((agent) => `  ${String(agent['agent_id'])} ${String(agent['state'])}`),
+        ...(store === undefined ? [] : storeLines(store)),
       ].join('\n'),
     )
   })
@@ -122,6 +126,7 @@ export function nodeLeave(world: NodeWorld): Command {
 
 /** What a node's owner has to know, in words. */
 const alerts: Readonly<Record<string, string>> = {
+  store_damaged: 'The store of this node is damaged; what is sound in it is used, and nothing else.',
   store_put_back: 'The store of this node was put back to an earlier time. What it has is compared with its hubs.',
   hub_store_put_back: 'The store of a hub was put back to an earlier time. It is told what this node has.',
   message_quarantined: 'A message of a hub could not be applied, and was set aside.',
@@ -142,7 +147,7 @@ function describe(event: NodeEvent): string {
     case 'lost_link':
       return `Lost the link to ${String(event['name'] ?? event['peer'])}.`
     case 'alert':
-      return alerts[String(event['alert'])] ?? `Alert: ${String(event['alert'])}.`
+      return [alerts[String(event['alert'])] ?? `Alert: ${String(event['alert'])}.`, event['found']].join(' ').trim()
     case 'left':
       if (event['has_left_mesh'] === true) return 'Stopped: this machine left the mesh.'
       return 'Stopped. Agents that run keep running; start the node again to go on.'

@@ -136,6 +136,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
         ...machineFacts,
       },
     })
+    void store.damaged.then((damage) => tell({ event: 'alert', alert: 'store_damaged', ...damage }))
     highestEpoch = (hubId) => node.highestEpoch(hubId)
     teardown.add(() => node.close())
     const leave = async (isForced: boolean) => {
@@ -155,7 +156,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
       home.paths,
       { kind: 'node' },
       nodeRoutes({
-        status: () => nodeStatusDocument({ node, mesh, links, home, allowHubs: options.allowHub }),
+        status: () => nodeStatusDocument({ node, mesh, links, home, store, allowHubs: options.allowHub }),
         leave: async ({ isForced }) => {
           const departed = await leave(isForced)
           hasLeft = true

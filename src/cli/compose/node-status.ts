@@ -3,6 +3,7 @@ import type { MeshHost } from '../../mesh/peers.ts'
 import type { Node } from '../../node/node.ts'
 import { freeBytes } from '../../platform/disk.ts'
 import type { Home } from '../../ports/home.ts'
+import type { Store } from '../../ports/store.ts'
 import { instant } from './instant.ts'
 
 /** Since when each peer is connected. */
@@ -20,6 +21,7 @@ export async function nodeStatusDocument(of: {
   readonly mesh: MeshHost
   readonly links: LinkLog
   readonly home: Home
+  readonly store: Pick<Store, 'condition'>
   /** Machines whose hubs may use the node; absent: all. */
   readonly allowHubs: readonly string[] | undefined
 }): Promise<Record<string, unknown>> {
@@ -54,6 +56,7 @@ export async function nodeStatusDocument(of: {
       by: isByPeer ? 'peer' : 'this_node',
     })),
     disk: { free_bytes: free, state: free < diskFullBytes ? 'full' : free < diskLowBytes ? 'low' : 'ok' },
+    store: of.store.condition,
     allows: allowsDocument(node.card, of.allowHubs),
     version: node.card.version,
   }

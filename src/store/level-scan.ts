@@ -1,0 +1,39 @@
+import { NfltrError } from '../core/errors.ts'
+import type { Database } from './level-database.ts'
+import { storeError } from './level-database.ts'
+
+/** How much one read of a scan brings into memory, beside the value that crosses the line; `fillCache`: it reads but once. */
+const pageOptions = { highWaterMarkBytes: 256 * 1024, fillCache: false }
+const pageEntries = 256
+
+export type RawEntry = readonly [key: string, record: Uint8Array]
+
+/** Entries in key order, as of the moment of the call, read a page at a time; none of them is checked. */
+export async function* pagesOf(
+  database: Database,
+  range: { readonly gte?: string; readonly lt?: string; readonly limit?: number },
+): AsyncGenerator<readonly RawEntry[]> {
+  const iterator = database.iterator({ ...range, ...pageOptions })
+  try {
+    for (;;) {
+      const page = await iterator.nextv(pageEntries)
+      if (page.length === 0) return
+      yield page
+    }
+  } catch (error) {
+    throw scanError(error)
+  } finally {
+    await iterator.close()
+  }
+}
+
+/** A table that cannot be read is damage; the disk's own trouble is not. */
+function scanError(error: unknown): NfltrError {
+  const found = storeError(error)
+  if (found.code !== 'store_failed' || /too many open files|input\/output error/i.test(found.message)) return found
+  const said = String(found.details['found'])
+  return new NfltrError('store_damaged', `The store is damaged: a part of it could not be read (${said}).`, {
+    details: { found: said },
+    cause: error,
+  })
+}

@@ -1,0 +1,111 @@
+import { ByteReader, latin1, MalformedError, readUint32, userKey } from './coding.ts'
+import { crc32c, unmaskCrc } from './crc32c.ts'
+import { unpackSnappy } from './snappy.ts'
+
+const footerBytes = 48
+const trailerBytes = 5
+const magic = [0x8b80fb57, 0xdb477524] as const
+const packings = { none: 0, snappy: 1 } as const
+/** No block of a store is as large as this: a value has 16 MiB at most. */
+export const blockMaxBytes = 64 * 1024 * 1024
+
+export interface BlockHandle {
+  readonly offset: number
+  readonly size: number
+}
+
+/** A part of a table that holds records, and the last key that can be in it. */
+export interface DataBlock extends BlockHandle {
+  readonly upTo: string
+}
+
+export interface TableIndex {
+  readonly blocks: readonly DataBlock[]
+  /** What else is in the file, and was checked while the index was read. */
+  readonly checked: readonly BlockHandle[]
+}
+
+/** Reads some bytes of a file. */
+export type ReadBytes = (offset: number, length: number) => Uint8Array
+
+/**
+ * Reads a table's index, and checks all parts of it that hold no records: without them LevelDB finds nothing, and takes
+ * that for an answer.
+ *
+ * @throws {MalformedError} naming what did not check
+ */
+export function readTableIndex(read: ReadBytes, sizeBytes: number): TableIndex {
+  if (sizeBytes < footerBytes) throw new MalformedError('the footer was missing')
+  const footer = read(sizeBytes - footerBytes, footerBytes)
+  if (readUint32(footer, 40) !== magic[0] || readUint32(footer, 44) !== magic[1])
+    throw new MalformedError('the footer was damaged')
+  const reader = new ByteReader(footer.subarray(0, 40))
+  const meta = handleOf(reader)
+  const index = handleOf(reader)
+  const filters = entriesOf(unpack(readBlock(read, meta, sizeBytes, 'the list of filters'))).map(({ value }) =>
+    handleOf(new ByteReader(value)),
+  )
+  for (const filter of filters) readBlock(read, filter, sizeBytes, 'a filter')
+  const blocks = entriesOf(unpack(readBlock(read, index, sizeBytes, 'the index'))).map(
+    ({ key, value }): DataBlock => ({ ...handleOf(new ByteReader(value)), upTo: userKey(key) }),
+  )
+  return { blocks, checked: [meta, index, ...filters] }
+}
+
+/** A block with its trailer, checked. @throws {MalformedError} */
+export function readBlock(read: ReadBytes, { offset, size }: BlockHandle, sizeBytes: number, what: string): Uint8Array {
+  if (offset + size + trailerBytes > sizeBytes) throw new MalformedError(`${what} was outside the file`)
+  const bytes = read(offset, size + trailerBytes)
+  if (!checks(bytes)) throw new MalformedError(`${what} did not match its checksum`)
+  return bytes
+}
+
+/** Whether a block with its trailer is as it was written. */
+export function checks(bytes: Uint8Array): boolean {
+  const end = bytes.length - 4
+  return end >= 1 && crc32c(bytes.subarray(0, end)) === unmaskCrc(readUint32(bytes, end))
+}
+
+/** What is inside a block with its trailer. @throws {MalformedError} */
+export function unpack(bytes: Uint8Array): Uint8Array {
+  const packing = bytes[bytes.length - trailerBytes]
+  const content = bytes.subarray(0, -trailerBytes)
+  if (packing === packings.none) return content
+  if (packing === packings.snappy) return unpackSnappy(content, blockMaxBytes)
+  throw new MalformedError(`a block was packed in the unknown way ${packing}`)
+}
+
+export interface TableEntry {
+  /** With number and kind of the write behind it; one character for each byte. */
+  readonly key: string
+  readonly value: Uint8Array
+}
+
+/** The entries of an unpacked block. @throws {MalformedError} */
+export function entriesOf(block: Uint8Array): TableEntry[] {
+  if (block.length < 4) throw new MalformedError('a block was too short')
+  const restarts = readUint32(block, block.length - 4)
+  const end = block.length - 4 * (restarts + 1)
+  if (end < 0) throw new MalformedError('a block had no entries')
+  const reader = new ByteReader(block.subarray(0, end))
+  const entries: TableEntry[] = []
+  let key = ''
+  while (!reader.isAtEnd) {
+    const [shared, own, length] = [reader.varint(), reader.varint(), reader.varint()]
+    if (shared > key.length) throw new MalformedError('a key shared more than there was')
+    key = key.slice(0, shared) + latin1(reader.take(own))
+    entries.push({ key, value: reader.take(length) })
+  }
+  return entries
+}
+
+function handleOf(reader: ByteReader): BlockHandle {
+  return { offset: reader.varint(), size: reader.varint() }
+}
+
+/** For messages: keys as they are shown. */
+export function shownKey(key: string): string {
+  return latin1(Buffer.from(key, 'latin1'))
+    .replace(/[^!-~]/g, '?')
+    .slice(0, 120)
+}
