@@ -27,9 +27,13 @@ const revocationVersions = list(64)
 /** Revocation lists in one update; together they are bounded by the message (`limits.revocationsMaxBytes`). */
 const revocationLists = list(64, limits.revocationsMaxBytes)
 
+/** The last moment that RFC 3339 can write, at the end of the year 9999: a later one could be shown to nobody. */
+export const instantMaxMs = 253_402_300_799_999
+
 /**
  * What every string, byte string and list on the wire may hold, by message and field of the `.proto` files. A field
- * without a row is refused by a test. Numbers are bounded by their type: whole, not negative, at most 2^53 - 1.
+ * without a row is refused by a test. Numbers are bounded by their type: whole, not negative, at most 2^53 - 1;
+ * a moment ends with the year 9999.
  *
  * @see docs/reference/limits.md
  */

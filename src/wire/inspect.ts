@@ -1,6 +1,6 @@
 import { type DescField, type DescMessage, ScalarType } from '@bufbuild/protobuf'
 import { NfltrError } from '../core/errors.ts'
-import { type Bound, bounds } from './bounds.ts'
+import { type Bound, bounds, instantMaxMs } from './bounds.ts'
 
 /**
  * A walk over the encoded bytes of a message before anything is built from them: lengths, counts and number ranges are
@@ -85,8 +85,13 @@ function readField(cursor: Cursor, wireType: number, { field, bound }: KnownFiel
     case ScalarType.UINT32:
       return readNumbers(cursor, wireType, { field, max: 0xffff_ffff })
     default:
-      return readNumbers(cursor, wireType, { field, max: Number.MAX_SAFE_INTEGER })
+      return readNumbers(cursor, wireType, { field, max: isInstant(field) ? instantMaxMs : Number.MAX_SAFE_INTEGER })
   }
+}
+
+/** Whether a field is a moment of the wall clock and not a span: by the names that the `.proto` files give to those. */
+function isInstant({ name }: DescField): boolean {
+  return /(?:^|_)(?:at|now)_ms$/.test(name)
 }
 
 function readNumbers(cursor: Cursor, wireType: number, expected: { field: DescField; max: number }): number {

@@ -5,6 +5,8 @@ import { type AttemptResult, eventTypes, type NodeCard, reasons } from '../../sr
 
 /** Values that a correct peer may send: bounded, well-formed, and without the fields that are absent. */
 export const count = fc.oneof(fc.nat(), fc.constantFrom(0, 1, 2 ** 32, Number.MAX_SAFE_INTEGER))
+/** A moment of the wall clock. */
+export const instant = fc.oneof(fc.nat(), fc.constantFrom(0, 1_700_000_000_000, 253_402_300_799_999))
 export const small = fc.oneof(fc.nat({ max: 100 }), fc.constantFrom(0, 0xffff_ffff))
 export const id = fc.string({ unit: 'grapheme-ascii', minLength: 1, maxLength: 64 })
 export const text = (maxLength: number): fc.Arbitrary<string> => fc.string({ unit: 'grapheme', maxLength })
@@ -80,7 +82,7 @@ const control: fc.Arbitrary<ControlMessage> = fc.oneof(
   all({ type: just('probe' as const), nonce: count }),
   all({ type: just('probe_reply' as const), nonce: count }),
   record({ type: just('capacity' as const), capacity, card }, ['type', 'capacity']),
-  record({ type: just('progress' as const), ref, atMs: count, note: prose }, ['type', 'ref', 'atMs']),
+  record({ type: just('progress' as const), ref, atMs: instant, note: prose }, ['type', 'ref', 'atMs']),
   all({ type: just('caught_up' as const), heads: fc.array(all({ lane: small, no: count }), { maxLength: 4 }) }),
 ) as fc.Arbitrary<ControlMessage>
 
@@ -150,7 +152,7 @@ const result: fc.Arbitrary<AttemptResult> = record(
 ) as fc.Arbitrary<AttemptResult>
 
 const event = record(
-  { seq: count, atMs: count, turn: small, type: fc.constantFrom(...eventTypes), text: text(100), fields: facts },
+  { seq: count, atMs: instant, turn: small, type: fc.constantFrom(...eventTypes), text: text(100), fields: facts },
   ['seq', 'atMs', 'turn', 'type', 'fields'],
 )
 const request = record(
@@ -187,7 +189,7 @@ export const work: fc.Arbitrary<WorkMessage> = fc.oneof(
           turn: small,
           state: fc.constantFrom('claimed' as const, 'running' as const, 'ended' as const),
           title: prose,
-          claimedAtMs: count,
+          claimedAtMs: instant,
         },
         ['ref', 'turn', 'state', 'claimedAtMs'],
       ),

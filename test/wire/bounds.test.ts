@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import type { ErrorCode } from '../../src/core/errors.ts'
 import { NfltrError } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
-import { bounds } from '../../src/wire/bounds.ts'
+import { bounds, instantMaxMs } from '../../src/wire/bounds.ts'
 import { file_handshake } from '../../src/wire/generated/rev1/handshake_pb.ts'
 import { file_records } from '../../src/wire/generated/rev1/records_pb.ts'
 import { ControlSchema, file_session, SessionFrameSchema } from '../../src/wire/generated/rev1/session_pb.ts'
@@ -195,6 +195,18 @@ describe('decoding', () => {
     expect(refusalOf(() => encodeFrame({ type: 'control', message: { type: 'probe', nonce: Number.NaN } }))).toBe(
       'invalid_frame',
     )
+  })
+
+  test('refuses a moment that nobody could be shown, and no span of that length', () => {
+    const events = (atMs: number) =>
+      ({ type: 'task_events', ref, events: [{ seq: 1, atMs, turn: 1, type: 'text', fields: {} }] }) as const
+    const claim = (lostAfterMs: number) =>
+      ({ type: 'claim', commandId: 'c', ref, turn: 1, request: { brief: 'b' }, lostAfterMs }) as const
+
+    expect(new Date(instantMaxMs).toISOString()).toBe('9999-12-31T23:59:59.999Z')
+    expect(decodeWork(encodeWork(events(instantMaxMs)))).toEqual(events(instantMaxMs))
+    expect(refusalOf(() => encodeWork(events(instantMaxMs + 1)))).toBe('invalid_frame')
+    expect(decodeWork(encodeWork(claim(Number.MAX_SAFE_INTEGER)))).toEqual(claim(Number.MAX_SAFE_INTEGER))
   })
 
   test('names the kind of work that it does not know, with its command', () => {

@@ -6,7 +6,7 @@ import type { ReceiptBody } from '../../src/core/receipt.ts'
 import type { HandshakeMessage } from '../../src/wire/handshake-codec.ts'
 import type { AddressRecord, InvitePayload, IssuerCertificate, Revocations } from '../../src/wire/record-codec.ts'
 import type { RosterMessage } from '../../src/wire/roster-codec.ts'
-import { bytes, count, id, prose, record, small } from './arbitraries.ts'
+import { bytes, count, id, instant, prose, record, small } from './arbitraries.ts'
 
 const all = <T>(model: { [P in keyof T]: fc.Arbitrary<T[P]> }): fc.Arbitrary<T> =>
   fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>
@@ -38,7 +38,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
       hubId: id,
       softwareVersion: id,
       limits: all({ frameMaxBytes: small }),
-      nowMs: count,
+      nowMs: instant,
     },
     [
       'type',
@@ -56,7 +56,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
   ),
   all({ type: just('revocations' as const), lists: envelopes }),
   record({ type: just('welcome' as const), highestEpochSeen: count }, ['type']),
-  record({ type: just('refused' as const), code, message: prose, usedBy: id, usedAtMs: count }, [
+  record({ type: just('refused' as const), code, message: prose, usedBy: id, usedAtMs: instant }, [
     'type',
     'code',
     'message',
@@ -124,8 +124,8 @@ export const membership: fc.Arbitrary<Membership> = all({
   machinePeerId: id,
   name: machineName,
   roles: fc.subarray([...roles]),
-  issuedAtMs: count,
-  expiresAtMs: count,
+  issuedAtMs: instant,
+  expiresAtMs: instant,
   serial: count,
 })
 
@@ -133,12 +133,12 @@ export const issuerCertificate: fc.Arbitrary<IssuerCertificate> = all({
   meshId: id,
   issuerId: id,
   keyPeerId: id,
-  issuedAtMs: count,
-  expiresAtMs: count,
+  issuedAtMs: instant,
+  expiresAtMs: instant,
 })
 
 export const processCertificate: fc.Arbitrary<ProcessCertificate> = record(
-  { meshId: id, machinePeerId: id, processPeerId: id, kind, hubId: id, issuedAtMs: count, expiresAtMs: count },
+  { meshId: id, machinePeerId: id, processPeerId: id, kind, hubId: id, issuedAtMs: instant, expiresAtMs: instant },
   ['meshId', 'machinePeerId', 'processPeerId', 'kind', 'issuedAtMs', 'expiresAtMs'],
 )
 
@@ -146,7 +146,7 @@ export const revocations: fc.Arbitrary<Revocations> = all({
   meshId: id,
   issuerId: id,
   version: count,
-  entries: fc.array(all({ peerId: id, serial: count, atMs: count }), { maxLength: 20 }),
+  entries: fc.array(all({ peerId: id, serial: count, atMs: instant }), { maxLength: 20 }),
 })
 
 export const addressRecord: fc.Arbitrary<AddressRecord> = record(
@@ -166,10 +166,10 @@ export const receipt: fc.Arbitrary<ReceiptBody> = record(
     outcome: fc.constantFrom(...outcomes),
     reason: fc.constantFrom(...reasons),
     resultHash: id,
-    claimedAtMs: count,
-    startedAtMs: count,
-    endedAtMs: count,
-    settledAtMs: count,
+    claimedAtMs: instant,
+    startedAtMs: instant,
+    endedAtMs: instant,
+    settledAtMs: instant,
     previousHash: id,
   },
   [
@@ -196,5 +196,5 @@ export const invitePayload: fc.Arbitrary<InvitePayload> = all({
   relays,
   inviteId: bytes(16, 16),
   secret: bytes(16, 16),
-  expiresAtMs: count,
+  expiresAtMs: instant,
 })
