@@ -1,7 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 import { Server } from '@modelcontextprotocol/sdk/server/index.js'
 import {
-  CallToolRequestSchema,
   type CallToolResult,
   type JSONRPCMessage,
   ListToolsRequestSchema,
@@ -46,12 +45,16 @@ export async function serveMcp(options: {
   transport.onarrived = (message) => replies.arrived(message)
   transport.onsent = (message, error) => replies.sent(message, error)
   server.setRequestHandler(ListToolsRequestSchema, () => ({ tools: listTools() }))
-  server.setRequestHandler(CallToolRequestSchema, async (request, extra) => {
-    const { name, arguments: args = {}, _meta: meta } = request.params
+  server.setRequestHandler(callRequest, async (request, extra) => {
+    const { name, arguments: args, _meta: meta } = request.params
     try {
       if (!isToolName(name))
         throw new NfltrError('unknown_tool', `There is no tool named ${name}.`, {
           hint: `Tools: ${toolNames.join(', ')}.`,
+        })
+      if (args === undefined)
+        throw new NfltrError('invalid_argument', `The arguments of ${name} were no object.`, {
+          details: { argument: 'arguments' },
         })
       // What became of earlier replies is told first: the hub must not doubt a reply that was confirmed just now.
       await replies.settled()
@@ -86,6 +89,31 @@ export async function serveMcp(options: {
       await link.close()
     },
   }
+}
+
+/**
+ * A tool call, whatever its parameters are: the kit would answer a wrong one with an internal error of its own. Arguments
+ * that are no object are `undefined`.
+ */
+const callRequest = z.looseObject({
+  method: z.literal('tools/call'),
+  params: z
+    .unknown()
+    .optional()
+    .transform((params) => {
+      const given = isRecord(params) ? params : {}
+      const { name, arguments: args = {}, _meta: meta } = given
+      return {
+        ...given,
+        name: typeof name === 'string' ? name : '',
+        arguments: isRecord(args) ? args : undefined,
+        _meta: isRecord(meta) ? (meta as { [key: string]: unknown; progressToken?: string | number }) : {},
+      }
+    }),
+})
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 function listTools(): { name: string; [key: string]: unknown }[] {

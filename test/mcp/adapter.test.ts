@@ -74,6 +74,22 @@ describe('the adapter', () => {
     expect(answer.error?.code).toBe(-32601)
   })
 
+  test.each([
+    ['arguments that are text', { name: 'list_nodes', arguments: 'all' }, 'invalid_argument'],
+    ['arguments that are a list', { name: 'list_nodes', arguments: [{}] }, 'invalid_argument'],
+    ['a name that is none', { name: 7, arguments: {} }, 'unknown_tool'],
+    ['no parameters', undefined, 'unknown_tool'],
+  ])('refuses %s with a tool error', async (_name, params, code) => {
+    const hub = scriptedHub()
+    const { request } = await openAdapter(hub)
+
+    const answer = await request(1, 'tools/call', params as object)
+
+    expect(answer.error).toBeUndefined()
+    expect(answer.result).toMatchObject({ isError: true, content: [{ text: expect.stringContaining(`"${code}"`) }] })
+    expect(hub.calls).toEqual([])
+  })
+
   test('lists seven tools, each loaded, described and with schemas', async () => {
     const { request } = await openAdapter(scriptedHub())
 
