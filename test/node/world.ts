@@ -47,6 +47,8 @@ export class World {
   readonly receipts: ReceiptBody[] = []
   settings: NodeSettings
   node: Node | undefined
+  /** What ended the node's engine: a bug, or a store that failed. */
+  failure: Error | undefined
   /** Calls back at each point where a process may die; given the name of the point. */
   onBoundary: (name: string) => void = () => undefined
   readonly #driver: AgentDriver
@@ -92,8 +94,12 @@ export class World {
       seed = (seed * 16807) % 2147483647
       return seed & 255
     }
+    const engine = new Engine(store)
+    void engine.failed.then((error) => {
+      if (!gate.isDead) this.failure = error
+    })
     const ports: NodePorts = {
-      engine: new Engine(store),
+      engine,
       store,
       clock: gate.clock(this.clock),
       random: {
