@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { toNfltrError } from '../control/error-document.ts'
+import { NfltrError } from '../core/errors.ts'
 import { compose } from './compose.ts'
 import { exitCodeOf, terminalIo } from './io.ts'
 import { buildProgram, usageError } from './program.ts'
@@ -8,6 +9,7 @@ import { buildProgram, usageError } from './program.ts'
 const args = process.argv.slice(2)
 const io = terminalIo({ isJson: args.includes('--json') })
 try {
+  if (process.platform === 'win32') throw onWindows()
   await buildProgram(compose({ io, env: process.env })).parseAsync(args, { from: 'user' })
 } catch (thrown) {
   const isUsage = thrown instanceof CommanderError
@@ -15,4 +17,10 @@ try {
   if (error !== undefined) io.fail(error)
   if (isUsage) process.exitCode = thrown.exitCode === 0 ? 0 : 2
   else if (error !== undefined) process.exitCode = exitCodeOf(error)
+}
+
+function onWindows(): NfltrError {
+  return new NfltrError('unsupported_platform', 'nfltr does not run on Windows itself.', {
+    hint: 'Install it inside WSL2 and run it there: agents are kept and ended in ways that only Linux and macOS have.',
+  })
 }
