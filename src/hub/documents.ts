@@ -6,6 +6,7 @@ import type { HubStatusDocument, SessionIdentity } from '../ports/hub-api.ts'
 import { agentState } from './agent-state.ts'
 import { agentDocument, timeOf, usageDocument } from './present.ts'
 import { keys, prefixes } from './records.ts'
+import { TurnTimes } from './turn-times.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
 
@@ -46,7 +47,7 @@ export function showAgent(world: HubWorld, agentId: string): Record<string, unkn
   const task = agent.tasks.at(-1)
   return {
     schema: 1,
-    ...agentDocument(world, agent),
+    ...agentDocument(world, agent, new TurnTimes(world.agents.all())),
     stage: task?.stage,
     session_id: agent.sessionId,
     peer_id: agent.home?.peerId,

@@ -3,6 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { agentState } from './agent-state.ts'
 import { agentDocument, type Document, nodeDocument } from './present.ts'
+import { TurnTimes } from './turn-times.ts'
 import type { HubWorld } from './world.ts'
 
 /** `list_agents`: newest first. The cursor is the number of the agent that the page before ended with. */
@@ -17,8 +18,9 @@ export async function listAgents(world: HubWorld, args: ListAgentsInput): Promis
   const limit = args.limit ?? limits.listDefault
   const page = found.slice(0, limit)
   const last = page.at(-1)
+  const turnTimes = new TurnTimes(world.agents.all())
   return JSON.stringify({
-    agents: page.map((agent) => agentDocument(world, agent)),
+    agents: page.map((agent) => agentDocument(world, agent, turnTimes)),
     next_cursor: found.length > page.length && last !== undefined ? String(last.no) : undefined,
   })
 }

@@ -15,6 +15,7 @@ import {
 import { agentState } from './agent-state.ts'
 import type { Node } from './nodes.ts'
 import type { EventRecord, ResultRecord, SpawnRecord } from './records.ts'
+import type { TurnTimes } from './turn-times.ts'
 import type { HubWorld } from './world.ts'
 
 /** A JSON object of the public interface. Keys whose value is undefined are absent in its text. */
@@ -164,7 +165,7 @@ function wallOf({ clock }: HubWorld, contact: Contact): number {
   return clock.wallMs() - Math.max(0, clock.nowMs() - contact.sinceMs)
 }
 
-export function agentDocument(world: HubWorld, agent: Agent): Document {
+export function agentDocument(world: HubWorld, agent: Agent, turnTimes: TurnTimes): Document {
   const task = currentTask(agent)
   const activity = world.agents.activityOf(agent.agentId)
   const end = task.lateEnd ?? task.end
@@ -179,14 +180,21 @@ export function agentDocument(world: HubWorld, agent: Agent): Document {
     superseded: returnedAttempt(agent) === undefined ? undefined : true,
     liveness: livenessDocument(world, agent),
     machine: agent.home?.machine ?? agent.filters.machine,
-    progress:
-      activity?.note === undefined || !isActive(agent) ? undefined : { note: activity.note, at: timeOf(activity.atMs) },
+    progress: isActive(agent)
+      ? progressDocument(turnTimes.endsAtMs(agent, world.clock.wallMs()), activity?.note, lastAtMs)
+      : undefined,
     last_activity_at: timeOf(lastAtMs),
     started_at: timeOf(agent.startedAtMs),
     turns: agent.tasks.length,
     usage: usageDocument(usageOf(agent)),
     pending: { requests: 0, messages: openMessages(agent), undelivered: open.length },
   }
+}
+
+/** What the node said last of a turn at work, and when it may end; `undefined` where neither is known. */
+function progressDocument(endsAtMs: number | undefined, note: string | undefined, atMs: number): Document | undefined {
+  if (note === undefined && endsAtMs === undefined) return undefined
+  return { note, eta_at: endsAtMs === undefined ? undefined : timeOf(endsAtMs), at: timeOf(atMs) }
 }
 
 /** Messages on their way whose fate is not known yet. */

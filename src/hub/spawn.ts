@@ -8,7 +8,8 @@ import type { ToolCall } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import type { KeySlot } from './keys.ts'
 import { wishOf } from './placing.ts'
-import { factsDocument } from './present.ts'
+import { factsDocument, timeOf } from './present.ts'
+import { TurnTimes } from './turn-times.ts'
 import type { HubWorld } from './world.ts'
 
 /**
@@ -61,7 +62,20 @@ function waitingNote(world: HubWorld, agent: Agent): string {
   if (matches.length === 0) return 'No machine of the mesh matches yet; the agent waits for one within timeout_ms.'
   if (matches.every((node) => node.state !== 'online'))
     return 'Every matching machine is away; the agent waits for one within timeout_ms.'
-  return 'No matching machine has a free slot now; the agent waits for one within timeout_ms.'
+  const freeAtMs = nextFreeAtMs(world, new Set(matches.map(({ peerId }) => peerId)))
+  const estimate = freeAtMs === undefined ? '' : ` As past turns went, one may be free at ${timeOf(freeAtMs)}.`
+  return `No matching machine has a free slot now; the agent waits for one within timeout_ms.${estimate}`
+}
+
+/** When the first of this hub's turns on these machines may end; other hubs' turns are not known here. */
+function nextFreeAtMs(world: HubWorld, peerIds: ReadonlySet<string>): number | undefined {
+  const turnTimes = new TurnTimes(world.agents.all())
+  const nowMs = world.clock.wallMs()
+  const ends = world.agents
+    .active()
+    .filter((agent) => peerIds.has(agent.home?.peerId ?? ''))
+    .flatMap((agent) => turnTimes.endsAtMs(agent, nowMs) ?? [])
+  return ends.length === 0 ? undefined : Math.min(...ends)
 }
 
 function newAgent(world: HubWorld, args: SpawnInput, boundTo: string | undefined): Agent {

@@ -285,6 +285,49 @@ describe('what is known of agents', () => {
     await expect(twin.ask('list_agents', { cursor: 'zzz' })).rejects.toMatchObject({ code: 'invalid_argument' })
   })
 
+  test('when a turn may end is estimated from what its machine has receipts of, and from nothing else', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1', slots: 1 })
+    const node = twin.node('vm1')
+    const turn = async (spanMs: number, hasReceipt: boolean) => {
+      await twin.spawn()
+      await settle()
+      const ref = node.claims.at(-1)?.ref
+      if (ref === undefined) throw new Error('nothing was claimed')
+      await twin.clock.advance(spanMs)
+      await node.end(ref, completed('done'))
+      const receipt = { receiptId: `rcp_${spanMs}`, envelope: new Uint8Array([1]) }
+      if (hasReceipt) await node.say({ type: 'receipt', ref, receipt })
+      await settle()
+    }
+    const progress = async () => {
+      const { agents } = await twin.ask<{ agents: { progress?: unknown }[] }>('list_agents', { limit: 1 })
+      return agents[0]?.progress
+    }
+
+    await turn(40_000, false)
+    await twin.spawn()
+    await settle()
+    expect(await progress()).toBeUndefined()
+    const open = node.claims.at(-1)?.ref
+    if (open === undefined) throw new Error('nothing was claimed')
+    await node.end(open, completed('done', { outcome: 'failed', reason: 'crashed' }))
+    await settle()
+    for (const spanMs of [1_000, 30_000, 2_000]) await turn(spanMs, true)
+    await twin.spawn()
+    await settle()
+    const startedAtMs = twin.clock.wallMs()
+    const waiting = await twin.spawn()
+
+    const etaAt = new Date(startedAtMs + 2_000).toISOString()
+    expect(waiting.facts['note']).toContain(`may be free at ${etaAt}`)
+    const { agents } = await twin.ask<{ agents: { progress?: unknown }[] }>('list_agents', { state: ['running'] })
+    expect(agents[0]?.progress).toMatchObject({ eta_at: etaAt })
+    // One that takes longer than most did is not promised for a moment that has passed.
+    await twin.clock.advance(3_000)
+    const later = await twin.ask<{ agents: { progress?: unknown }[] }>('list_agents', { state: ['running'] })
+    expect(later.agents[0]?.progress).toBeUndefined()
+  })
+
   test('a running turn can be read, without an outcome', async () => {
     const { twin, node, agent_id } = await running()
     const { ref } = claimOf(node)
