@@ -13,6 +13,7 @@ const schemas = {
   name: z.string().refine(isMachineName, 'expected 1 to 63 of a-z, 0-9 and -'),
   listen: multiaddrs,
   peers: multiaddrs,
+  lan: z.boolean(),
   'node.max_agents': z.int().min(1).max(limits.maxAgentsMax),
   'node.description': z.string().max(limits.descriptionMaxBytes),
   'node.claude': z.string().startsWith('/', 'expected an absolute path'),
@@ -127,7 +128,7 @@ function check(key: SettingKey, value: unknown, where: string): unknown {
   })
 }
 
-/** A value as text: lists are separated by commas, numbers are decimal. */
+/** A value as text: lists are separated by commas, numbers are decimal, switches are `true` or `false`. */
 function fromText(key: SettingKey, text: string): unknown {
   const schema = schemas[key]
   if (schema instanceof z.ZodArray) {
@@ -136,6 +137,7 @@ function fromText(key: SettingKey, text: string): unknown {
       .map((part) => part.trim())
       .filter((part) => part !== '')
   }
+  if (schema instanceof z.ZodBoolean && /^(true|false)$/.test(text.trim())) return text.trim() === 'true'
   if (schema instanceof z.ZodNumber) return /^-?\d+$/.test(text.trim()) ? Number(text) : text
   return text
 }

@@ -1,48 +1,50 @@
-import { CODE_IP4, CODE_IP6, CODE_P2P, CODE_TCP, type Multiaddr, multiaddr } from '@multiformats/multiaddr'
+import { CODE_IP4, CODE_IP6, CODE_P2P, CODE_TCP, CODE_WS, type Multiaddr, multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 
 /**
- * Addresses as people write them and as libp2p wants them. Step one speaks TCP alone, so an address is a host, a port
- * and, where it is known, a PeerId.
+ * Addresses as people write them and as libp2p wants them: a host, a TCP port, `/ws` where WebSockets are spoken there, and,
+ * where it is known, a PeerId.
  */
 
 const hostNames = new Set(['ip4', 'ip6', 'dns', 'dns4', 'dns6'])
 
 /**
- * Reads the address of a peer: `/ip4/192.0.2.7/tcp/4701`, with or without `/p2p/…`.
+ * Reads the address of a peer: `/ip4/192.0.2.7/tcp/4701` or `/ip4/192.0.2.7/tcp/4780/ws`, with or without `/p2p/…`.
  *
  * @throws {NfltrError} `invalid_argument`, naming the address and what is wrong with it
  */
 export function parsePeerAddress(text: string): Multiaddr {
   const address = parse(text)
-  const [host, port, peer, ...rest] = address.getComponents()
+  const [host, port, ...rest] = address.getComponents()
+  const [peer, ...more] = rest[0]?.code === CODE_WS ? rest.slice(1) : rest
   const isFit =
     host !== undefined &&
     hostNames.has(host.name) &&
     port?.code === CODE_TCP &&
     Number(port.value) > 0 &&
     (peer === undefined || peer.code === CODE_P2P) &&
-    rest.length === 0
+    more.length === 0
   if (!isFit) {
     throw malformed(
       text,
       'it is not a host and a TCP port',
-      'Give it like /ip4/192.0.2.7/tcp/4701, with or without /p2p/PEER_ID.',
+      'Give it like /ip4/192.0.2.7/tcp/4701 or …/tcp/4780/ws, with or without /p2p/PEER_ID.',
     )
   }
   return address
 }
 
 /**
- * Reads an address to listen on: `/ip4/0.0.0.0/tcp/4701`; port 0 means any free one.
+ * Reads an address to listen on: `/ip4/0.0.0.0/tcp/4701`, or with `/ws` at its end; port 0 means any free one.
  *
  * @throws {NfltrError} `invalid_argument`, naming the address and what is wrong with it
  */
 export function parseListenAddress(text: string): Multiaddr {
   const address = parse(text)
   const [host, port, ...rest] = address.getComponents()
-  const isFit = (host?.code === CODE_IP4 || host?.code === CODE_IP6) && port?.code === CODE_TCP && rest.length === 0
+  const isTransport = rest.length === 0 || (rest.length === 1 && rest[0]?.code === CODE_WS)
+  const isFit = (host?.code === CODE_IP4 || host?.code === CODE_IP6) && port?.code === CODE_TCP && isTransport
   if (!isFit) throw malformed(text, 'it is not an IP address and a TCP port', 'Give it like /ip4/0.0.0.0/tcp/4701.')
   return address
 }
@@ -61,6 +63,11 @@ export function hostOf(address: Multiaddr): string | undefined {
 export function portOf(address: Multiaddr): number | undefined {
   const port = address.getComponents().find((component) => component.code === CODE_TCP)?.value
   return port === undefined ? undefined : Number(port)
+}
+
+/** Whether WebSockets are spoken at an address, and not plain TCP. */
+export function isWebSocket(address: Multiaddr): boolean {
+  return address.getComponents().some((component) => component.code === CODE_WS)
 }
 
 /** An address without its PeerId, as it stands in address records. */
@@ -88,10 +95,20 @@ export function prefixOf(host: string): string {
   return groups.slice(0, 4).join(':').slice(0, -2)
 }
 
-/** The order in which addresses are dialled: the same machine, then private networks, then public ones and names. */
-export function dialRank(host: string): number {
-  if (isLoopback(host)) return 0
-  return isPrivate(host) ? 1 : 2
+/**
+ * The order in which addresses are dialled: the same machine, then private networks, then public ones and names; WebSockets,
+ * which are slower, after TCP on the same.
+ */
+export function dialRank(address: Multiaddr): number {
+  const host = hostOf(address) ?? ''
+  const reach = isLoopback(host) ? 0 : isPrivate(host) ? 1 : 2
+  return reach * 2 + (isWebSocket(address) ? 1 : 0)
+}
+
+/** Whether an address is on this machine or on a private network. */
+export function isNearby(address: Multiaddr): boolean {
+  const host = hostOf(address) ?? ''
+  return isLoopback(host) || isPrivate(host)
 }
 
 /**
@@ -105,7 +122,7 @@ export function announceable(addresses: readonly Multiaddr[]): readonly Multiadd
   })
   const beyondLoopback = usable.filter((address) => !isLoopback(hostOf(address) ?? ''))
   const chosen = beyondLoopback.length > 0 ? beyondLoopback : usable
-  return [...chosen].sort((a, b) => dialRank(hostOf(a) ?? '') - dialRank(hostOf(b) ?? '')).slice(0, limits.addressesMax)
+  return [...chosen].sort((a, b) => dialRank(a) - dialRank(b)).slice(0, limits.addressesMax)
 }
 
 function isLoopback(host: string): boolean {

@@ -2,26 +2,40 @@ import type { Connection, Libp2p } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
 
+/** The longest that one address may take to answer, in milliseconds: what a stale one costs. */
+export const addressDialTimeoutMs = 1_500
+
+export interface DialOptions {
+  readonly signal: AbortSignal
+  /** Told of each address at which the peer was not; `isLie` where another key answered. */
+  readonly onFailed?: (address: Multiaddr, options: { readonly isLie: boolean }) => void
+}
+
 /**
- * Opens a connection to whoever answers first at some addresses of one peer. They are tried one after the other, this
- * machine and private networks first. A connection to the same PeerId that is up is returned instead.
+ * Opens a connection to whoever answers first at some addresses of one peer. They are tried one after the other, in the order
+ * given, each for 1.5 s at most. A connection to the same PeerId that is up is returned instead.
  *
  * @throws {NfltrError} `unreachable` with every address tried; `bad_certificate` when another key answered than the
  *   address names; `own_peer_id` when it is this process itself
  */
-export async function dial(
-  host: Libp2p,
-  addresses: readonly Multiaddr[],
-  options: { readonly signal: AbortSignal },
-): Promise<Connection> {
-  const tried = addresses.map((address) => address.toString())
-  if (tried.length === 0)
+export async function dial(host: Libp2p, addresses: readonly Multiaddr[], options: DialOptions): Promise<Connection> {
+  if (addresses.length === 0)
     throw new NfltrError('unreachable', 'No address of the peer is known.', { details: { addresses: [] } })
-  try {
-    return await host.dial([...addresses], { signal: options.signal })
-  } catch (error) {
-    throw dialError(error, tried)
+  const tried: string[] = []
+  const errors: unknown[] = []
+  for (const address of addresses) {
+    if (options.signal.aborted) break
+    tried.push(address.toString())
+    try {
+      // One at a time: libp2p sorts what it is given by an order of its own, and takes a deadline for all of it.
+      const signal = AbortSignal.any([options.signal, AbortSignal.timeout(addressDialTimeoutMs)])
+      return await host.dial(address, { signal })
+    } catch (error) {
+      errors.push(error)
+      options.onFailed?.(address, { isLie: isAnotherKey(error) })
+    }
   }
+  throw dialError(new AggregateError(errors), tried)
 }
 
 /** libp2p's errors are told apart by name and text: their classes exist in several copies, and some lose their cause. */
@@ -34,7 +48,7 @@ function dialError(error: unknown, tried: readonly string[]): NfltrError {
       cause: error,
     })
   }
-  if (all.some((one) => /does not match expected remote identity key/.test(one.message))) {
+  if (all.some(isAnotherKey)) {
     return new NfltrError('bad_certificate', `Another key answered at ${tried.join(', ')} than the address names.`, {
       details,
       cause: error,
@@ -46,6 +60,10 @@ function dialError(error: unknown, tried: readonly string[]): NfltrError {
     cause: error,
     hint: 'Check that nfltr runs there and that the port is open between the machines.',
   })
+}
+
+function isAnotherKey(error: unknown): boolean {
+  return flatten(error).some((one) => /does not match expected remote identity key/.test(one.message))
 }
 
 function flatten(error: unknown): readonly Error[] {

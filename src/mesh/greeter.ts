@@ -2,11 +2,11 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { type ErrorCode, NfltrError } from '../core/errors.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { LinkPath, PeerFacts } from '../ports/peers.ts'
-import { dialRank, hostOf } from './addresses.ts'
+import { isNearby } from './addresses.ts'
 import type { Admission } from './admission.ts'
 import { FrameStream } from './frame-stream.ts'
 import { type HelloSide, helloFrameMaxBytes, helloProtocol, refuse, sayHello } from './hello.ts'
-import type { MemberLink, MemberLinks } from './member-links.ts'
+import { answersWithin, type MemberLink, type MemberLinks } from './member-links.ts'
 import type { Quarantine } from './quarantine.ts'
 import type { Refusals } from './refusals.ts'
 import type { Roster } from './roster.ts'
@@ -152,23 +152,10 @@ export class Greeter {
     const others = this.#options.links.othersOf(peerId, peer.incarnation)
     await Promise.all(
       others.map(async (other) => {
-        if (await this.#answersInTime(other)) throw duplicate(peer)
+        if (await answersWithin(other, { clock: this.#options.clock, boundMs: duplicateProbeMs })) throw duplicate(peer)
         other.admission.abort(new Error('silent while another process showed its key'))
       }),
     )
-  }
-
-  #answersInTime(link: MemberLink): Promise<boolean> {
-    return new Promise((resolve) => {
-      const timer = this.#options.clock.after(duplicateProbeMs, () => resolve(false))
-      link.admission.ping().then(
-        (rttMs) => {
-          timer.cancel()
-          resolve(rttMs !== undefined)
-        },
-        () => resolve(false),
-      )
-    })
   }
 
   #welcome(
@@ -242,5 +229,5 @@ function factsOf(connection: Connection, peer: ProvenPeer, highestEpochSeen: num
 }
 
 function pathOf(connection: Connection): LinkPath {
-  return dialRank(hostOf(connection.remoteAddr) ?? '') < 2 ? 'lan' : 'direct'
+  return isNearby(connection.remoteAddr) ? 'lan' : 'direct'
 }

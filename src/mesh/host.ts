@@ -7,8 +7,10 @@ import { createLibp2p } from 'libp2p'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { PeerKind } from '../core/membership.ts'
-import { announceable, dialRank, hostOf, parseListenAddress, portOf } from './addresses.ts'
+import { announceable, dialRank, isWebSocket, parseListenAddress, portOf } from './addresses.ts'
+import { addressDialTimeoutMs } from './dial.ts'
 import type { Quarantine } from './quarantine.ts'
+import { boundedWebSockets } from './websockets.ts'
 
 export interface HostOptions {
   readonly key: PrivateKey
@@ -28,10 +30,6 @@ const firstPorts: Partial<Record<PeerKind, number>> = { node: 4701, issuer: 4702
 /** How many ports after the first are tried before any free one is taken. */
 const portsTried = 32
 
-/** The longest that one address may take to answer, and all addresses of one peer, in milliseconds. */
-const addressDialTimeoutMs = 1_500
-const dialTimeoutMs = 8_000
-
 /** yamux's own bound; with a window below it a paused stream never reaches libp2p's 4 MiB limit, which would abort it. */
 const streamWindowMaxBytes = 1024 * 1024
 
@@ -39,7 +37,7 @@ const streamWindowMaxBytes = 1024 * 1024
 const keepAliveMs = 30_000
 
 /**
- * Starts libp2p for one process: its key, TCP, Noise, yamux, and nothing that answers a stranger (no identify, no ping).
+ * Starts libp2p for one process: its key, TCP and WebSockets, Noise, yamux, and nothing that answers a stranger (no identify, no ping).
  *
  * @throws {NfltrError} `invalid_argument` when an address given by a person cannot be listened on
  */
@@ -80,14 +78,18 @@ function isListening(host: Libp2p, address: Multiaddr): boolean {
   const port = portOf(address)
   const family = address.getComponents()[0]?.code
   return listenersOf(host).some(
-    (open) => open.getComponents()[0]?.code === family && (port === 0 || portOf(open) === port),
+    (open) =>
+      open.getComponents()[0]?.code === family &&
+      (port === 0 || portOf(open) === port) &&
+      isWebSocket(open) === isWebSocket(address),
   )
 }
 
 /** What the listeners really hold; `getMultiaddrs` is filtered for others to see. */
 const openAddresses = new WeakMap<Libp2p, () => readonly Multiaddr[]>()
 
-function listenersOf(host: Libp2p): readonly Multiaddr[] {
+/** Every address that a host listens on, on each interface, loopback too. */
+export function listenersOf(host: Libp2p): readonly Multiaddr[] {
   return openAddresses.get(host)?.() ?? []
 }
 
@@ -110,6 +112,7 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
         dialOpts: { keepAlive: true, keepAliveInitialDelay: keepAliveMs },
         listenOpts: { keepAlive: true, keepAliveInitialDelay: keepAliveMs },
       }),
+      boundedWebSockets({ isMemberHost: (host) => options.quarantine.isMemberHost(host) }),
     ],
     // A port that is taken must not keep a node from dialling out.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
@@ -133,11 +136,10 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
       inboundConnectionThreshold: 10_000,
       maxIncomingPendingConnections: 1_000,
       addressDialTimeout: addressDialTimeoutMs,
-      dialTimeout: dialTimeoutMs,
       inboundUpgradeTimeout: limits.helloTimeoutMs,
       inboundStreamProtocolNegotiationTimeout: limits.helloTimeoutMs,
       outboundStreamProtocolNegotiationTimeout: limits.helloTimeoutMs,
-      addressSorter: (a, b) => order(dialRank(hostOf(a.multiaddr) ?? ''), dialRank(hostOf(b.multiaddr) ?? '')),
+      addressSorter: (a, b) => order(dialRank(a.multiaddr), dialRank(b.multiaddr)),
     },
     services: {},
     start: false,

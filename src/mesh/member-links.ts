@@ -1,5 +1,6 @@
 import type { Connection } from '@libp2p/interface'
 import type { Membership, ProcessCertificate } from '../core/membership.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { PeerFacts, PeerListener, Unsubscribe } from '../ports/peers.ts'
 import type { Admission } from './admission.ts'
 
@@ -15,6 +16,24 @@ export interface MemberLink {
   readonly certificate?: ProcessCertificate
 }
 
+/** Whether the other end of a link says anything within a time, in milliseconds. */
+export function answersWithin(
+  link: MemberLink,
+  of: { readonly clock: Clock; readonly boundMs: number },
+): Promise<boolean> {
+  return new Promise((resolve) => {
+    const timer = of.clock.after(of.boundMs, () => resolve(false))
+    const end = (isAlive: boolean): void => {
+      timer.cancel()
+      resolve(isAlive)
+    }
+    link.admission.ping().then(
+      (rttMs) => end(rttMs !== undefined),
+      () => end(false),
+    )
+  })
+}
+
 /** Connections that one peer may hold at once; the oldest goes first. Two are normal: both sides dialled. */
 const linksPerPeerMax = 4
 
@@ -22,6 +41,7 @@ const linksPerPeerMax = 4
 export class MemberLinks {
   readonly #byPeer = new Map<string, MemberLink[]>()
   readonly #listeners = new Set<PeerListener>()
+  readonly #linkListeners = new Set<(link: MemberLink) => void>()
 
   connected(): readonly PeerFacts[] {
     return [...this.#byPeer.values()].flatMap((links) => links.at(-1)?.facts ?? [])
@@ -56,6 +76,7 @@ export class MemberLinks {
       return
     }
     if (isFirst) this.#tell('up', link.facts)
+    for (const listener of [...this.#linkListeners]) listener(link)
     if (links.length >= linksPerPeerMax) links[0]?.connection.abort(new Error('superseded by newer connections'))
   }
 
@@ -64,6 +85,14 @@ export class MemberLinks {
     for (const facts of this.connected()) listener.up(facts)
     return () => {
       this.#listeners.delete(listener)
+    }
+  }
+
+  /** Calls back for each connection that passed hello, also the second one of a peer. */
+  watchLinks(listener: (link: MemberLink) => void): Unsubscribe {
+    this.#linkListeners.add(listener)
+    return () => {
+      this.#linkListeners.delete(listener)
     }
   }
 

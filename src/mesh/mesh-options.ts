@@ -2,6 +2,7 @@ import type { PeerKind } from '../core/membership.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { MeshFiles } from '../ports/home.ts'
+import type { Lan } from '../ports/lan.ts'
 import type { Random } from '../ports/random.ts'
 import type { IssuerRole } from './join.ts'
 import type { Standing } from './standing.ts'
@@ -21,6 +22,8 @@ export interface MeshOptions {
   readonly listen?: readonly string[]
   /** Addresses of peers to stay connected with, from `--peer`; with or without `/p2p/…`. */
   readonly peers?: readonly string[]
+  /** How members on the local network are found; absent: they are not looked for, and not answered. */
+  readonly lan?: Lan
   /** Makes this process's certificate anew before it runs out; not for a node, which has none. */
   readonly certify?: (nowMs: number) => Promise<Uint8Array>
   /** Set for the process that holds the issuer's lock: it answers joiners. */

@@ -11,6 +11,7 @@ import { Greeter } from './greeter.ts'
 import { startHost } from './host.ts'
 import type { IssuerRole } from './join.ts'
 import type { JoinWish, Knock, MeshAtAddress } from './join-host.ts'
+import type { LanStatus } from './lan-discovery.ts'
 import { LinkKeeper } from './link-keeper.ts'
 import { LinkReview } from './link-review.ts'
 import { MemberLinks } from './member-links.ts'
@@ -27,9 +28,11 @@ import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts } from './standing.ts'
 import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
 import type { Trust, TrustAlarm } from './trust.ts'
+import { Whereabouts } from './whereabouts.ts'
 
 export type { IssuerRole } from './join.ts'
 export type { JoinWish } from './join-host.ts'
+export type { LanStatus } from './lan-discovery.ts'
 export type { MeshOptions } from './mesh-options.ts'
 export type { RosterEntry } from './roster.ts'
 export type { Applied } from './roster-spread.ts'
@@ -63,6 +66,7 @@ export class MeshHost implements Peers {
   readonly #entering: Entering
   readonly #review: LinkReview
   readonly #renewal: Renewal
+  readonly #whereabouts: Whereabouts
   /** Issuers that are being asked for a membership: no hello is said to them. */
   readonly #asked = new Set<string>()
   readonly #memberWatchers = new Set<() => void>()
@@ -126,6 +130,15 @@ export class MeshHost implements Peers {
         this.#asked.add(issuerPeerId)
         return () => this.#asked.delete(issuerPeerId)
       },
+    })
+    this.#whereabouts = new Whereabouts({
+      mesh: options,
+      ownPeerId: this.#process.peerId,
+      place: this.#place,
+      links,
+      host: () => this.#libp2p(),
+      isRevoked: (machinePeerId) => this.#isRevoked(machinePeerId),
+      onNews: () => this.#keeper.review(),
     })
     links.watch({ up: (peer) => this.#onUp(peer), down: (peer) => this.#onDown(peer) })
   }
@@ -258,6 +271,11 @@ export class MeshHost implements Peers {
       .map((address) => address.toString())
   }
 
+  /** Whether members on the local network are found, and why not. */
+  lanStatus(): LanStatus {
+    return this.#whereabouts.lanStatus()
+  }
+
   /** Ends every connection to a peer at once; who wants it dials again. */
   dropConnections(peerId: string): void {
     for (const link of this.#links.linksOf(peerId)) link.admission.abort(new Error('dropped'))
@@ -349,6 +367,7 @@ export class MeshHost implements Peers {
     this.#keeper.close()
     this.#review.close()
     await this.#renewal.close()
+    await this.#whereabouts.close()
     this.#spread.close()
     await this.#host?.stop()
     await this.#place.close()
@@ -358,6 +377,7 @@ export class MeshHost implements Peers {
   async #settle(): Promise<void> {
     if (this.#place.standing === undefined) return
     await this.#place.announce(this.#libp2p().getMultiaddrs())
+    await this.#whereabouts.start()
     for (const peer of this.#options.peers ?? []) this.wantAddress(peer)
     this.#wantHubs()
     this.#renewal.start()
@@ -450,6 +470,7 @@ export class MeshHost implements Peers {
       greeter: this.#greeter,
       links: this.#links,
       roster: () => this.#place.roster,
+      whereabouts: this.#whereabouts,
       ownKind: this.#process.kind,
     }
   }

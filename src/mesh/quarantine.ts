@@ -24,7 +24,7 @@ export interface QuarantineOptions {
 }
 
 /** Half-open places that only addresses of members may take. */
-const halfOpenForMembers = 16
+export const halfOpenForMembers = 16
 
 /** Refused PeerIds that are remembered; the oldest is forgotten first. */
 const refusedMax = 1024
@@ -57,6 +57,11 @@ export class Quarantine {
     denyDialMultiaddr: () => false,
     denyInboundConnection: (connection: MultiaddrConnection) => !this.#letIn(connection),
     denyInboundEncryptedConnection: (peerId: PeerId) => this.#isTurnedAway(peerId.toString()),
+  }
+
+  /** Whether a member was reached at an IP address before. */
+  isMemberHost(host: string): boolean {
+    return this.#options.isMemberHost(host)
   }
 
   admissionOf(connection: Connection): Admission {

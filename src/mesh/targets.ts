@@ -1,13 +1,15 @@
 import type { Libp2p } from '@libp2p/interface'
+import type { Multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { PeerKind } from '../core/membership.ts'
-import { parsePeerAddress, peerIdIn, withPeerId } from './addresses.ts'
+import { parsePeerAddress, peerIdIn, withoutPeerId } from './addresses.ts'
 import { dial } from './dial.ts'
 import type { Greeter } from './greeter.ts'
 import type { Target } from './link-keeper.ts'
 import type { MemberLink, MemberLinks } from './member-links.ts'
 import type { Roster } from './roster.ts'
+import type { Whereabouts } from './whereabouts.ts'
 
 /** What targets need of the mesh they belong to. */
 export interface TargetOptions {
@@ -15,6 +17,7 @@ export interface TargetOptions {
   readonly greeter: Greeter
   readonly links: MemberLinks
   readonly roster: () => Roster | undefined
+  readonly whereabouts: Whereabouts
   readonly ownKind: PeerKind
 }
 
@@ -25,8 +28,14 @@ export function addressTarget(text: string, options: TargetOptions): Target {
   return {
     key: text,
     isReached: () => peerId !== undefined && options.links.newest(peerId) !== undefined,
+    version: () => (peerId === undefined ? 0 : options.whereabouts.versionOf(peerId)),
     connect: async (signal) => {
-      const link = await reach(options, [address], signal)
+      const { whereabouts } = options
+      if (peerId !== undefined) whereabouts.missing()
+      // Who was there once may be elsewhere now; the address that was given comes first all the same.
+      const elsewhere = peerId === undefined ? [] : whereabouts.candidates(peerId, [])
+      const others = elsewhere.filter((other) => withoutPeerId(other) !== withoutPeerId(address))
+      const link = await reach(options, [address, ...others], signal)
       peerId = link.facts.peerId
     },
   }
@@ -46,14 +55,10 @@ export function hubTarget(
     key: hub.peerId,
     capMs: limits.redialHubCapMs,
     isReached: () => links.newest(hub.peerId) !== undefined,
-    version: () => record()?.seq ?? 0,
+    version: () => (record()?.seq ?? 0) + options.whereabouts.versionOf(hub.peerId),
     connect: async (signal) => {
-      const addresses = (record()?.addresses ?? []).slice(0, limits.addressesMax)
-      await reach(
-        options,
-        addresses.map((text) => withPeerId(text, hub.peerId)),
-        signal,
-      )
+      options.whereabouts.missing()
+      await reach(options, options.whereabouts.candidates(hub.peerId, record()?.addresses ?? []), signal)
     },
   }
 }
@@ -76,37 +81,78 @@ export function memberTarget(machinePeerId: string, options: TargetOptions): Tar
     isReached: () =>
       links.connected().some((facts) => facts.machinePeerId === machinePeerId && kinds.includes(facts.kind)),
     version: () => {
-      const records = options.roster()?.entryOf(machinePeerId)?.records.values() ?? []
-      return Math.max(0, ...[...records].map((record) => record.body.seq))
+      const records = [...(options.roster()?.entryOf(machinePeerId)?.records.values() ?? [])]
+      const newest = Math.max(0, ...records.map((record) => record.body.seq))
+      const peerIds = new Set([machinePeerId, ...records.map((record) => record.body.peerId)])
+      return [...peerIds].reduce((sum, peerId) => sum + options.whereabouts.versionOf(peerId), newest)
     },
     connect: async (signal) => {
-      const entry = options.roster()?.entryOf(machinePeerId)
-      const records = [...(entry?.records.values() ?? [])]
+      options.whereabouts.missing()
+      const records = [...(options.roster()?.entryOf(machinePeerId)?.records.values() ?? [])]
         .filter(({ body }) => kinds.includes(body.kind))
         .sort((a, b) => b.body.seq - a.body.seq)
-      let failure: NfltrError | undefined
-      for (const { body } of records) {
-        const addresses = body.addresses.slice(0, limits.addressesMax).map((text) => withPeerId(text, body.peerId))
-        try {
-          await reach(options, addresses, signal)
-          return
-        } catch (error) {
-          failure = error instanceof NfltrError ? error : new NfltrError('unreachable', String(error), { cause: error })
-        }
-      }
-      throw (
-        failure ?? new NfltrError('unreachable', 'No address of the machine is known.', { details: { addresses: [] } })
+      const told = new Map(records.map(({ body }) => [body.peerId, body.addresses]))
+      // A machine's node is known by the machine itself, also where nobody brought its record.
+      if (kinds.includes('node') && !told.has(machinePeerId)) told.set(machinePeerId, [])
+      await reachOne(
+        options,
+        [...told].map(([peerId, addresses]) => options.whereabouts.candidates(peerId, addresses)),
+        signal,
       )
     },
   }
 }
 
+/**
+ * Reaches one of several processes, all tried at once, so that those which are not there cost no time.
+ *
+ * @throws {NfltrError} the reason of the first that has one, with `details.addresses` of all
+ */
+async function reachOne(
+  options: TargetOptions,
+  processes: readonly (readonly Multiaddr[])[],
+  signal: AbortSignal,
+): Promise<void> {
+  const found = new AbortController()
+  const known = processes.filter((addresses) => addresses.length > 0)
+  if (known.length === 0)
+    throw new NfltrError('unreachable', 'No address of the machine is known.', { details: { addresses: [] } })
+  try {
+    await Promise.any(known.map((addresses) => reach(options, addresses, AbortSignal.any([signal, found.signal]))))
+  } catch (error) {
+    throw failureOf(error instanceof AggregateError ? error.errors : [error])
+  } finally {
+    found.abort()
+  }
+}
+
+/** A refusal says more than that nobody was there. */
+function failureOf(errors: readonly unknown[]): NfltrError {
+  const failures = errors.map((error) =>
+    error instanceof NfltrError ? error : new NfltrError('unreachable', String(error), { cause: error }),
+  )
+  const telling = failures.find(({ details }) => details['refused'] === true) ?? failures[0]
+  const addresses = failures.flatMap(({ details }) => (Array.isArray(details['addresses']) ? details['addresses'] : []))
+  const { code = 'unreachable', message = 'Nobody was reached.', hint, details } = telling ?? {}
+  return new NfltrError(code, message, {
+    cause: telling,
+    details: { ...details, addresses },
+    ...(hint === undefined ? {} : { hint }),
+  })
+}
+
 /** Dials and waits for hello. @throws {NfltrError} as `dial`, or the reason why hello did not pass */
 export async function reach(
-  options: Pick<TargetOptions, 'host' | 'greeter'>,
-  addresses: Parameters<typeof dial>[1],
+  options: Pick<TargetOptions, 'host' | 'greeter' | 'whereabouts'>,
+  addresses: readonly Multiaddr[],
   signal: AbortSignal,
 ): Promise<MemberLink> {
-  const connection = await dial(options.host, addresses, { signal })
+  const connection = await dial(options.host, addresses, {
+    signal,
+    onFailed: (address, { isLie }) => {
+      const peerId = peerIdIn(address)
+      if (peerId !== undefined) options.whereabouts.noteFailed(address, { peerId, isLie })
+    },
+  })
   return options.greeter.outcome(connection)
 }

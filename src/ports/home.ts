@@ -86,6 +86,13 @@ export interface RosterRecord {
   readonly lastSeenAtMs?: number
 }
 
+/** Where a process was reached, newest first. */
+export interface AnsweredRecord {
+  readonly peerId: string
+  /** Without PeerId, with the wall clock of the moment. */
+  readonly addresses: readonly { readonly address: string; readonly atMs: number }[]
+}
+
 export interface RevocationRecord {
   readonly issuerId: string
   readonly version: number
@@ -137,6 +144,11 @@ export interface MeshFiles {
   /** Keeps a departure unless one of that machine with as high a serial is kept. @returns whether it was kept */
   saveDeparture(record: DepartureRecord): Promise<boolean>
   removeDeparture(machinePeerId: string): Promise<void>
+
+  /** Addresses that answered. Records that do not read are left out, and the oldest beyond a bound forgotten. */
+  answered(): Promise<readonly AnsweredRecord[]>
+  /** Replaces a process's record as a whole. Not among the changes that `watch` tells of. */
+  saveAnswered(record: AnsweredRecord): Promise<void>
 
   /** The newest verified issue time seen, milliseconds since 1970; 0 where none was (rule 16). */
   seenTimeMs(): Promise<number>

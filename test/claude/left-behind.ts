@@ -54,6 +54,7 @@ const ofAnyHome = [
   'mesh/membership',
   'mesh/seen-time',
   `mesh/roster/${peer}`,
+  `mesh/answered/${peer}`,
   String.raw`config/keys/machine\.(key|lock\.\d+)`,
 ]
 

@@ -58,6 +58,8 @@ export async function newMachine(options: { readonly env?: Readonly<Record<strin
     LANG: 'C.UTF-8',
     NFLTR_HOME: home,
     NFLTR_LISTEN: '/ip4/127.0.0.1/tcp/0',
+    // Nothing of a test leaves loopback.
+    NFLTR_LAN: 'false',
     ...options.env,
   }
   const started = new Set<ChildProcess>()

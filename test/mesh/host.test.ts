@@ -44,7 +44,7 @@ describe('host', () => {
     '/ip4/127.0.0.1',
     'localhost:4701',
     '/dns4/example.org/tcp/4701',
-    '/ip4/127.0.0.1/tcp/4701/ws',
+    '/ip4/127.0.0.1/tcp/4701/wss',
     '/ip4/1.2.3/tcp/1',
   ])('cannot listen on %s', (text) => {
     expect(() => parseListenAddress(text)).toThrow(expect.objectContaining({ code: 'invalid_argument' }))

@@ -1,6 +1,6 @@
 import { systemClock } from '../../src/platform/clock.ts'
 import type { Link } from '../../src/ports/peers.ts'
-import { linksContract } from '../contracts/links.ts'
+import { type LinkPair, linksContract } from '../contracts/links.ts'
 import { memoryLinkPair } from '../contracts/memory-link.ts'
 import { addressOf, Bench, soon, TestMesh } from './support.ts'
 
@@ -9,10 +9,14 @@ linksContract('in memory', async () => {
   return { hub, node, cut: () => cut(), [Symbol.asyncDispose]: async () => cut() }
 })
 
-linksContract('libp2p over TCP', async () => {
+linksContract('libp2p over TCP', () => pairOver('/ip4/127.0.0.1/tcp/0'))
+
+linksContract('libp2p over WebSockets', () => pairOver('/ip4/127.0.0.1/tcp/0/ws'))
+
+async function pairOver(listen: string): Promise<LinkPair> {
   const bench = new Bench()
   const mesh = await TestMesh.create()
-  const nodeHost = await bench.member(mesh, 'node')
+  const nodeHost = await bench.member(mesh, 'node', { more: { listen: [listen] } })
   const hubHost = await bench.member(mesh, 'hub')
   const accepted = Promise.withResolvers<Link>()
   nodeHost.serveSessions(accepted.resolve)
@@ -25,4 +29,4 @@ linksContract('libp2p over TCP', async () => {
     cut: () => nodeHost.close(),
     [Symbol.asyncDispose]: () => bench[Symbol.asyncDispose](),
   }
-})
+}

@@ -36,6 +36,8 @@ export interface NodeJoinOptions {
   readonly offer?: readonly (readonly [string, string])[]
   readonly allowAllTools?: boolean
   readonly listen?: readonly string[]
+  /** False: members on the local network are neither looked for nor answered. */
+  readonly lan?: boolean
   readonly claude?: string
   readonly passEnv?: readonly string[]
 }
@@ -75,6 +77,7 @@ export function nodeJoin(world: NodeWorld): Command {
     .option('--allow-all-tools', 'let agents here use every tool without asking')
     .option('--allow-hub <name>', 'only hubs of this machine may use the node; may be repeated', collect(machineName))
     .option('--listen <multiaddr>', 'an address to listen on; may be repeated', collectText)
+    .option('--no-lan', 'neither look for members on the local network nor answer them there')
     .option('--claude <path>', 'the Claude Code program to run')
     .option('--pass-env <name>', 'a variable agents get as well; may be repeated', collectText)
     .addHelpText('after', '\nExample:\n  $ nfltr node join --invite-file invite.txt --max-agents 2 --label gpu=a100')
@@ -96,6 +99,7 @@ export function nodeStatus(world: NodeWorld): Command {
         `${String(status['name'])}: ${String(status['state'])}; ${agents.length} agents, ${links.length} links`,
         ...agents.map((agent) => `  ${String(agent['agent_id'])} ${String(agent['state'])}`),
         ...(store === undefined ? [] : storeLines(store)),
+        ...lanLine(status['lan']),
       ].join('\n'),
     )
   })
@@ -122,6 +126,12 @@ export function nodeLeave(world: NodeWorld): Command {
       )
       await world.io.flushed()
     })
+}
+
+/** Said where members on this network are not found by themselves. */
+function lanLine(lan: unknown): readonly string[] {
+  const { state, reason } = (lan ?? {}) as Document
+  return state === 'unavailable' ? [`local network: members are not found by themselves: ${String(reason)}`] : []
 }
 
 /** What a node's owner has to know, in words. */

@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path'
 import { NfltrError } from '../../core/errors.ts'
 import { clockToleranceMs, isWithin } from '../../core/membership.ts'
 import { loadMachine } from '../../identity/mesh-setup.ts'
+import type { LanStatus } from '../../mesh/peers.ts'
 import { freeBytes } from '../../platform/disk.ts'
 import { ensurePrivateFolder } from '../../platform/files.ts'
 import type { AgentDriver } from '../../ports/agent-driver.ts'
@@ -38,7 +39,7 @@ export async function examine(
     await credential(context, home),
     await handshake(context, home, driver),
     await mesh(home),
-    await links(context, home),
+    ...(await links(context, home)),
     await onPath(context),
   ]
 }
@@ -139,17 +140,31 @@ async function mesh(home: Home): Promise<Check> {
   }
 }
 
-async function links(context: Context, home: Home): Promise<Check> {
+async function links(context: Context, home: Home): Promise<readonly Check[]> {
   if ((await home.mesh.loadMembership()) === undefined) {
-    return { name: 'links', ok: true, message: 'no mesh, so nobody to reach' }
+    return [{ name: 'links', ok: true, message: 'no mesh, so nobody to reach' }]
   }
-  const { others, online } = await lookAround(context, home)
+  const { others, online, lan } = await lookAround(context, home)
   const message = `${online.length} of ${others.length} other members answered${online.length === 0 ? '' : `: ${online.join(', ')}`}`
-  if (others.length === 0 || online.length > 0) return { name: 'links', ok: true, message }
-  return {
-    name: 'links',
-    ok: false,
-    message,
-    fix: 'start a node or hub on another machine, or check the network and the firewall between them',
-  }
+  if (others.length === 0 || online.length > 0) return [{ name: 'links', ok: true, message }, localNetwork(lan)]
+  return [
+    {
+      name: 'links',
+      ok: false,
+      message,
+      fix: 'start a node or hub on another machine, or check the network and the firewall between them',
+    },
+    localNetwork(lan),
+  ]
+}
+
+/** Never wrong by itself: members at addresses that are known are reached all the same. */
+function localNetwork({ state, interfaces, reason }: LanStatus): Check {
+  const because = reason === undefined ? '' : ` (${reason})`
+  const message = {
+    on: `members on this network are found by multicast DNS on ${interfaces.join(', ')}${because}`,
+    off: 'members on this network are not looked for: the setting lan is false',
+    unavailable: `no multicast DNS, so members on this network are found only at addresses that are known${because}`,
+  }[state]
+  return { name: 'lan', ok: true, message }
 }

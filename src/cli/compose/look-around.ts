@@ -1,4 +1,4 @@
-import type { RosterEntry, TrustAlarm } from '../../mesh/peers.ts'
+import type { LanStatus, RosterEntry, TrustAlarm } from '../../mesh/peers.ts'
 import type { Home } from '../../ports/home.ts'
 import type { MemberFacts } from '../../ports/peers.ts'
 import type { Context } from '../compose.ts'
@@ -18,6 +18,7 @@ export interface Surroundings {
   readonly members: readonly MemberFacts[]
   readonly directory: readonly RosterEntry[]
   readonly alarms: readonly TrustAlarm[]
+  readonly lan: LanStatus
 }
 
 /** Says hello to every member that can be reached, so that *online* is a fact and not a memory. */
@@ -51,6 +52,7 @@ export async function lookAround(context: Context, home: Home): Promise<Surround
       members: mesh.members(),
       directory: mesh.directory(),
       alarms: mesh.alarms(),
+      lan: mesh.lanStatus(),
     }
   } finally {
     await around.close()

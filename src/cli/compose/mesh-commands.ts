@@ -99,7 +99,8 @@ async function members(context: Context, home: Home): Promise<{ members: Documen
 
 function memberDocuments({ members, directory }: Surroundings, online: ReadonlySet<string>): Document[] {
   const facts = new Map(members.map((member) => [member.machinePeerId, member]))
-  return directory.map(({ membership: { body }, records, lastSeenAtMs }) => {
+  const sorted = [...directory].sort((a, b) => byText(a.membership.body.name, b.membership.body.name))
+  return sorted.map(({ membership: { body }, records, lastSeenAtMs }) => {
     const { revokedAtMs, hasLeft = false } = facts.get(body.machinePeerId) ?? {}
     return {
       name: body.name,
@@ -114,6 +115,11 @@ function memberDocuments({ members, directory }: Surroundings, online: ReadonlyS
       state: stateOf(body, { isRevoked: revokedAtMs !== undefined, hasLeft, isOnline: online.has(body.machinePeerId) }),
     }
   })
+}
+
+/** By code point, the same everywhere. */
+function byText(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1
 }
 
 function stateOf(

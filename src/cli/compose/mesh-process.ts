@@ -7,8 +7,10 @@ import { certifyProcess, ensureKey, loadMachine, type Machine } from '../../iden
 import { parseListenAddress, parsePeerAddress } from '../../mesh/addresses.ts'
 import { createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
+import { systemLan } from '../../platform/lan.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Held, Home, KeyName } from '../../ports/home.ts'
+import type { Lan } from '../../ports/lan.ts'
 import { loadConfigText } from '../../store/home/config-file.ts'
 import type { Context } from '../compose.ts'
 
@@ -46,7 +48,7 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
     const certify = (nowMs: number): Promise<Uint8Array> => certifyProcess(machine, { peerId, kind, nowMs, ...named })
     // A clock that starts in 1970 is not believed below what was seen before.
     const certificate = await certify(Math.max(clock.wallMs(), await home.mesh.seenTimeMs()))
-    const { listen, peers } = await addresses(context, options)
+    const where = await addresses(context, options)
     const mesh = await createMesh({
       key,
       kind,
@@ -57,8 +59,7 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
       clock,
       random: systemRandom(),
       softwareVersion: context.version,
-      ...(listen === undefined ? {} : { listen }),
-      peers,
+      ...where,
       ...(issuer === undefined ? {} : { issuer }),
     })
     // A short command is nobody that others of this home would look for.
@@ -98,21 +99,35 @@ export async function settingsOfHome(context: Context, home: Home): Promise<Sett
   return settingsOf(resolveSettings({ env: context.env, fileText: await loadConfigText(home.paths) }))
 }
 
+/** Where a process listens, whom it dials, and whether it looks for members on the local network. */
+export interface Where {
+  readonly listen?: readonly string[]
+  readonly peers: readonly string[]
+  readonly lan?: Lan
+}
+
 /**
  * Addresses from flags, else from `NFLTR_*`, else from the file; peers of the settings join those of the flags.
+ * The local network is asked unless a flag or the setting `lan` forbids it.
  *
  * @throws {NfltrError} `invalid_argument` for one that is malformed, before anything is opened
  */
 export async function addresses(
   context: Context,
-  given: { readonly home: Home; readonly listen?: readonly string[]; readonly peers?: readonly string[] },
-): Promise<{ readonly listen?: readonly string[]; readonly peers: readonly string[] }> {
+  given: {
+    readonly home: Home
+    readonly listen?: readonly string[] | undefined
+    readonly peers?: readonly string[] | undefined
+    readonly lan?: boolean | undefined
+  },
+): Promise<Where> {
   const settings = await settingsOfHome(context, given.home)
   const listen = given.listen ?? settings.listen
   const peers = [...(given.peers ?? []), ...(settings.peers ?? [])]
   for (const address of listen ?? []) parseListenAddress(address)
   for (const address of peers) parsePeerAddress(address)
-  return { peers, ...(listen === undefined ? {} : { listen }) }
+  const isLanAllowed = (given.lan ?? true) && (settings.lan ?? true)
+  return { peers, ...(listen === undefined ? {} : { listen }), ...(isLanAllowed ? { lan: systemLan() } : {}) }
 }
 
 export const machineFacts = { os: platform(), arch: arch() } as const

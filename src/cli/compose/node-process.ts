@@ -28,7 +28,7 @@ import { givenInvite, redeem, refuseForeign } from './join-mesh.ts'
 import { keysWithinReach } from './keys-within-reach.ts'
 import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
-import { addresses, machineFacts, requireRole, settingsOfHome } from './mesh-process.ts'
+import { addresses, machineFacts, requireRole, settingsOfHome, type Where } from './mesh-process.ts'
 import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
 import { guardRestarts } from './restart-guard.ts'
 import { Teardown } from './teardown.ts'
@@ -74,8 +74,9 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
   const name = options.name ?? settings.name
   const where = await addresses(context, {
     home,
-    ...(options.listen === undefined ? {} : { listen: options.listen }),
-    ...(options.peer === undefined ? {} : { peers: options.peer }),
+    listen: options.listen,
+    peers: options.peer,
+    lan: options.lan,
   })
   const lifetime = processLifetime()
   const teardown = new Teardown()
@@ -220,7 +221,7 @@ async function openNodeMesh(
   of: {
     readonly home: Home
     readonly key: PrivateKey
-    readonly where: Awaited<ReturnType<typeof addresses>>
+    readonly where: Where
     readonly highestEpochSeen: (hubId: string) => number | undefined
   },
 ): Promise<MeshHost> {

@@ -46,6 +46,7 @@ export async function nodeStatusDocument(of: {
         ...(peer.rttMs === undefined ? {} : { rtt_ms: peer.rttMs }),
       }
     }),
+    lan: mesh.lanStatus(),
     outbox: {
       entries: hubs.reduce((sum, { outbox }) => sum + outbox.entries, 0),
       bytes: hubs.reduce((sum, { outbox }) => sum + outbox.bytes, 0),

@@ -144,7 +144,7 @@ class Demo {
 
   #machine(name: string, credential: Readonly<Record<string, string>>): DemoMachine {
     const { PATH = '', HOME = '', LANG = 'C.UTF-8' } = this.#context.env
-    return { home: join(this.#folder, name), env: { PATH, HOME, LANG, ...credential } }
+    return { home: join(this.#folder, name), env: { PATH, HOME, LANG, NFLTR_LAN: 'false', ...credential } }
   }
 
   async #connect(hub: DemoMachine) {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { NfltrError } from '../../core/errors.ts'
 import { ensurePrivateFolder, errorCode, syncFolder } from '../../platform/files.ts'
 import type {
+  AnsweredRecord,
   CertificateRecord,
   DepartureRecord,
   HomePaths,
@@ -42,7 +43,14 @@ const departureKind = {
   name: 'a departure',
   shape: { machinePeerId: 'string', serial: 'number', envelope: 'bytes' },
 } as const
+const answeredKind = {
+  name: 'addresses that answered',
+  shape: { peerId: 'string', addresses: 'list' },
+} as const
 const seenKind = { name: 'the newest issue time', shape: { seenMs: 'number' } } as const
+
+/** Processes of which it is remembered where they answered. */
+const answeredMax = 1_024
 
 /** What this machine knows of its mesh: one small file for each fact, replaced as a whole. */
 export function meshFiles(paths: HomePaths): MeshFiles {
@@ -51,6 +59,7 @@ export function meshFiles(paths: HomePaths): MeshFiles {
   const revocationsDir = join(paths.mesh, 'revocations')
   const issuersDir = join(paths.mesh, 'issuers')
   const departuresDir = join(paths.mesh, 'departures')
+  const answeredDir = join(paths.mesh, 'answered')
   const seen = join(paths.mesh, 'seen-time')
   const inTurn = serial()
 
@@ -102,6 +111,13 @@ export function meshFiles(paths: HomePaths): MeshFiles {
         return true
       }),
     removeDeparture: (machinePeerId) => rm(join(departuresDir, folderName(machinePeerId)), { force: true }),
+    answered: async () => {
+      const records = [...(await readable<AnsweredRecord>(answeredDir, answeredKind))].sort(byNewest)
+      const tooMany = records.splice(answeredMax)
+      for (const { peerId } of tooMany) await rm(join(answeredDir, folderName(peerId)), { force: true })
+      return records
+    },
+    saveAnswered: (record) => save(answeredDir, { name: folderName(record.peerId), value: record }),
     seenTimeMs,
     raiseSeenTime: (seenMs) =>
       inTurn(async () => {
@@ -109,6 +125,10 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       }),
     watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir, departuresDir], listener),
   }
+}
+
+function byNewest(a: AnsweredRecord, b: AnsweredRecord): number {
+  return (b.addresses[0]?.atMs ?? 0) - (a.addresses[0]?.atMs ?? 0)
 }
 
 /** A version is never lowered, and a conflict is never forgotten below the next version. */
