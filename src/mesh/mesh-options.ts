@@ -1,11 +1,11 @@
 import type { PeerKind } from '../core/membership.ts'
-import type { PrivateKey } from '../identity/keys.ts'
+import { type PrivateKey, peerIdOf } from '../identity/keys.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { MeshFiles } from '../ports/home.ts'
 import type { Lan } from '../ports/lan.ts'
 import type { Random } from '../ports/random.ts'
 import type { IssuerRole } from './join.ts'
-import type { Standing } from './standing.ts'
+import type { ProcessFacts, Standing } from './standing.ts'
 
 export interface MeshOptions {
   /** The transport key of this process: the machine's for a node and a joiner, a key of its own for all others. */
@@ -30,4 +30,15 @@ export interface MeshOptions {
   readonly issuer?: IssuerRole
   /** On a node: the highest epoch seen of a hub, told to that hub in hello (rule 7). */
   readonly highestEpochSeen?: (hubId: string) => number | undefined
+}
+
+/** What a process says of itself, with a name for this one start of it (rule 11). */
+export function processFacts(options: MeshOptions): ProcessFacts {
+  return {
+    peerId: peerIdOf(options.key),
+    kind: options.kind,
+    ...(options.hubId === undefined ? {} : { hubId: options.hubId }),
+    softwareVersion: options.softwareVersion,
+    incarnation: Buffer.from(options.random.bytes(16)).toString('hex'),
+  }
 }

@@ -3,7 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import type { Membership, Role } from '../core/membership.ts'
 import { type Issuers, signDeparture } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
-import { type PrivateKey, peerIdOf } from '../identity/keys.ts'
+import type { PrivateKey } from '../identity/keys.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
 import { parsePeerAddress } from './addresses.ts'
 import { Entering } from './entering.ts'
@@ -15,7 +15,7 @@ import type { LanStatus } from './lan-discovery.ts'
 import { LinkKeeper } from './link-keeper.ts'
 import { LinkReview } from './link-review.ts'
 import { MemberLinks } from './member-links.ts'
-import type { MeshOptions } from './mesh-options.ts'
+import { type MeshOptions, processFacts } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
@@ -28,6 +28,7 @@ import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts } from './standing.ts'
 import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
 import type { Trust, TrustAlarm } from './trust.ts'
+import { untilAborted } from './until-aborted.ts'
 import { Whereabouts } from './whereabouts.ts'
 
 export type { IssuerRole } from './join.ts'
@@ -489,23 +490,4 @@ export class MeshHost implements Peers {
 
 function noMesh(): NfltrError {
   return new NfltrError('no_mesh', 'This machine belongs to no mesh.')
-}
-
-function processFacts(options: MeshOptions): ProcessFacts {
-  return {
-    peerId: peerIdOf(options.key),
-    kind: options.kind,
-    ...(options.hubId === undefined ? {} : { hubId: options.hubId }),
-    softwareVersion: options.softwareVersion,
-    incarnation: Buffer.from(options.random.bytes(16)).toString('hex'),
-  }
-}
-
-function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onAbort = (): void => reject(new NfltrError('timed_out', 'The peer did not answer in time.'))
-    if (signal.aborted) onAbort()
-    signal.addEventListener('abort', onAbort, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort))
-  })
 }
