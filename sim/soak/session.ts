@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { join } from 'node:path'
 import process from 'node:process'
-import { type Machine, repository } from '../../test/e2e/machine.ts'
+import type { Machine } from '../../test/e2e/machine.ts'
 
 export type Document = Readonly<Record<string, unknown>>
 
@@ -56,7 +55,7 @@ export class Session {
   }
 
   static async open(machine: Machine): Promise<Session> {
-    const child = spawn(process.execPath, [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub'], {
+    const child = spawn(process.execPath, [...machine.program, 'mcp', '--toolset', 'hub'], {
       cwd: machine.project,
       env: { ...machine.env, CLAUDE_PROJECT_DIR: machine.project },
       stdio: ['pipe', 'pipe', 'ignore'],

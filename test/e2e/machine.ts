@@ -13,6 +13,8 @@ export interface Machine {
   readonly home: string
   readonly project: string
   readonly env: Readonly<Record<string, string>>
+  /** What its commands start the runtime with: flags, and the program, which is the source or a build of it. */
+  readonly program: readonly string[]
   /** Runs a command to its end. */
   run(args: readonly string[], options?: RunOptions): Promise<Finished>
   /** Runs a command to its end, expects success and JSON, and gives the document. */
@@ -45,9 +47,11 @@ export interface Running {
 }
 
 export const repository = join(import.meta.dirname, '../..')
-const main = join(repository, 'src/cli/main.ts')
 
-export async function newMachine(options: { readonly env?: Readonly<Record<string, string>> } = {}): Promise<Machine> {
+export async function newMachine(
+  options: { readonly env?: Readonly<Record<string, string>>; readonly program?: readonly string[] } = {},
+): Promise<Machine> {
+  const program = options.program ?? [join(repository, 'src/cli/main.ts')]
   const folder = await mkdtemp(join(tmpdir(), 'nfltr-e2e-'))
   const home = join(folder, 'home')
   const project = join(folder, 'project')
@@ -64,7 +68,7 @@ export async function newMachine(options: { readonly env?: Readonly<Record<strin
   }
   const started = new Set<ChildProcess>()
   const launch = (args: readonly string[], run: RunOptions): ChildProcess => {
-    const child = spawn(process.execPath, [main, ...args], {
+    const child = spawn(process.execPath, [...program, ...args], {
       cwd: run.cwd ?? project,
       env: { ...env, ...run.env },
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -79,6 +83,7 @@ export async function newMachine(options: { readonly env?: Readonly<Record<strin
     home,
     project,
     env,
+    program,
     run: (args, run = {}) => finishedOf(launch(args, run)),
     json: async (args, run = {}) => {
       const finished = await finishedOf(launch([...args, '--json'], run))

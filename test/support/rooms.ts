@@ -110,7 +110,8 @@ export const rooms: readonly Room[] = [
     name: 'sim',
     decides: 'the world in virtual time (folder sim/)',
     // The soak in sim/soak/ runs real processes, as the end-to-end tests do, and watches them from outside: by their
-    // control sockets, their journals and the process table.
+    // control sockets, their journals and the process table. The bench in sim/bench/ plays one side of a session over
+    // the real mesh, so that it can tell what the other side takes.
     rooms: [
       'core',
       'ports',
@@ -123,10 +124,11 @@ export const rooms: readonly Room[] = [
       'node',
       'control',
       'keeper',
+      'mesh',
       'platform',
       'test',
     ],
-    packages: ['fast-check'],
+    packages: ['fast-check', 'level'],
     builtins: '*',
   },
 ]

@@ -1,0 +1,152 @@
+/**
+ * `npm run bench`: what the product costs, each figure against raw probes in the same run. `--only NAME` measures one figure,
+ * `--quick` few rounds, `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits
+ * with 1 where a floor is missed. See docs/internals/bench.md.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { cpus, release, tmpdir, totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { repository } from '../../test/e2e/machine.ts'
+import { type Figure, isMet, NotHere, type Result, type Unmeasured } from './figure.ts'
+import { adapter } from './figures/adapter.ts'
+import { delivery } from './figures/delivery.ts'
+import { flow } from './figures/flow.ts'
+import { idle } from './figures/idle.ts'
+import { missed } from './figures/missed.ts'
+import { reattach } from './figures/reattach.ts'
+import { restart } from './figures/restart.ts'
+import { roundTrip } from './figures/round-trip.ts'
+import { spawn } from './figures/spawn.ts'
+import { shortNumber } from './statistics.ts'
+
+const figures: readonly Figure[] = [spawn, delivery, flow, roundTrip, reattach, missed, restart, adapter, idle]
+
+interface Options {
+  readonly only: readonly string[]
+  readonly isQuick: boolean
+  readonly isJson: boolean
+  readonly writesFigures: boolean
+  readonly holdsFloors: boolean
+  readonly idleSeconds: number
+  readonly isBuilt: boolean
+}
+
+function readOptions(): Options {
+  const { values } = parseArgs({
+    options: {
+      only: { type: 'string', multiple: true, default: [] },
+      quick: { type: 'boolean', default: false },
+      json: { type: 'boolean', default: false },
+      figures: { type: 'boolean', default: false },
+      floors: { type: 'boolean', default: false },
+      'idle-seconds': { type: 'string', default: '300' },
+      built: { type: 'boolean', default: false },
+    },
+  })
+  const unknown = values.only.find((name) => figures.every((figure) => figure.name !== name))
+  if (unknown !== undefined) {
+    throw new TypeError(`--only ${unknown}: the figures are ${figures.map(({ name }) => name).join(', ')}`)
+  }
+  if (!/^\d{1,5}$/.test(values['idle-seconds'])) throw new TypeError('--idle-seconds takes a whole number')
+  return {
+    only: values.only,
+    isQuick: values.quick,
+    isJson: values.json,
+    writesFigures: values.figures,
+    holdsFloors: values.floors,
+    idleSeconds: Number(values['idle-seconds']),
+    isBuilt: values.built,
+  }
+}
+
+/** The build is what is published: it has no types to strip. */
+function build(): void {
+  const built = spawnSync(process.execPath, [join(repository, 'scripts/build.ts')], { cwd: repository })
+  if (built.status !== 0) throw new Error(`the build failed:\n${built.stderr}`)
+}
+
+async function measure(figure: Figure, options: Options, folder: string): Promise<readonly (Result | Unmeasured)[]> {
+  try {
+    return await figure.measure({
+      isQuick: options.isQuick,
+      idleSeconds: options.idleSeconds,
+      main: join(repository, 'dist/cli/main.js'),
+      agent: join(repository, 'dist/cli/demo/scripted-agent.js'),
+      folder,
+    })
+  } catch (error) {
+    if (error instanceof NotHere) return [{ name: figure.name, why: error.message }]
+    throw error
+  }
+}
+
+function lineOf(result: Result | Unmeasured): string {
+  if ('why' in result) return `${result.name.padEnd(26)} not measured: ${result.why}`
+  const { floor } = result
+  const promised = floor === undefined ? '' : `${floor.kind === 'at_most' ? '<=' : '>='} ${floor.value}`
+  const verdict = floor === undefined ? '' : isMet(result) ? 'met' : 'MISSED'
+  const value = `${shortNumber(result.value)} ${result.unit}`
+  return `${result.name.padEnd(26)} ${value.padStart(12)} ${promised.padStart(9)} ${verdict.padEnd(7)} ${result.what}`
+}
+
+function seriesOf(result: Result): readonly string[] {
+  return Object.entries(result.series).map(
+    ([name, { n, median, min, p90, max }]) =>
+      `${' '.repeat(27)}${name}: ${shortNumber(median)} (${shortNumber(min)} to ${shortNumber(max)}, p90 ${shortNumber(p90)}, n ${n})`,
+  )
+}
+
+function documentOf(results: readonly (Result | Unmeasured)[], seconds: number): Record<string, unknown> {
+  const git = (...args: string[]): string => execFileSync('git', args, { cwd: repository, encoding: 'utf8' }).trim()
+  return {
+    commit: git('rev-parse', 'HEAD'),
+    clean: git('status', '--porcelain') === '',
+    arguments: process.argv.slice(2),
+    machine: {
+      processors: cpus().length,
+      processor: cpus()[0]?.model.trim() ?? '',
+      memory_gib: Math.round(totalmem() / 2 ** 30),
+      kernel: release(),
+      node: process.version,
+    },
+    seconds,
+    results: results.map((result) => ('why' in result ? result : { ...result, met: isMet(result) })),
+  }
+}
+
+async function main(): Promise<void> {
+  const options = readOptions()
+  const started = performance.now()
+  const folder = mkdtempSync(join(tmpdir(), 'nfltr-bench-'))
+  const results: (Result | Unmeasured)[] = []
+  try {
+    if (!options.isBuilt) build()
+    for (const figure of figures) {
+      if (options.only.length > 0 && !options.only.includes(figure.name)) continue
+      const measured = await measure(figure, options, folder)
+      results.push(...measured)
+      if (options.isJson) continue
+      for (const result of measured)
+        console.log([lineOf(result), ...('why' in result ? [] : seriesOf(result))].join('\n'))
+    }
+  } finally {
+    rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
+  }
+  const document = documentOf(results, Math.round((performance.now() - started) / 1_000))
+  if (options.isJson) console.log(JSON.stringify(document, undefined, 2))
+  const misses = results.filter((result): result is Result => !('why' in result) && !isMet(result))
+  if (!options.isJson) {
+    for (const { name } of misses) console.log(`missed: ${name}; the reason belongs into docs/internals/bench.md`)
+  }
+  if (options.writesFigures) {
+    const file = join(repository, 'docs/reference/figures/bench.json')
+    mkdirSync(dirname(file), { recursive: true })
+    writeFileSync(file, `${JSON.stringify(document, undefined, 2)}\n`)
+  }
+  process.exit(options.holdsFloors && misses.length > 0 ? 1 : 0)
+}
+
+await main()
