@@ -1,4 +1,4 @@
-import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import type { ClientRequest, IncomingMessage } from 'node:http'
 import { NfltrError } from '../core/errors.ts'
 import type {
   Hold,
@@ -11,6 +11,7 @@ import type {
   ToolReply,
 } from '../ports/hub-api.ts'
 import { errorFromDocument } from './error-document.ts'
+import { http } from './node-http.ts'
 import { paths } from './schema/requests.ts'
 
 /** Where a process of ours listens, and the token that opens it. */
@@ -117,7 +118,7 @@ function open(
   body?: object,
 ): { readonly request: ClientRequest; readonly response: Promise<IncomingMessage> } {
   const text = body === undefined ? undefined : JSON.stringify(body)
-  const sent = request({
+  const sent = http.request({
     socketPath: endpoint.socketPath,
     method,
     path,

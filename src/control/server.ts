@@ -1,14 +1,12 @@
 import { timingSafeEqual } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
-import { createAdaptorServer } from '@hono/node-server'
-import { type Context, Hono } from 'hono'
-import { bodyLimit } from 'hono/body-limit'
-import { stream } from 'hono/streaming'
-import type * as z from 'zod'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { NfltrError } from '../core/errors.ts'
 import type { HubApi, NodeApi } from '../ports/hub-api.ts'
 import { errorDocument } from './error-document.ts'
-import { callRequest, holdRequest, keyRequest, leaveRequest, paths, requestMaxBytes } from './schema/requests.ts'
+import { Exchange } from './exchange.ts'
+import { http } from './node-http.ts'
+import { callRequest, holdRequest, keyRequest, leaveRequest, paths } from './schema/requests.ts'
 
 /**
  * The control API: HTTP over a Unix socket in a folder that is ours alone, with a token on top, because an agent of the
@@ -16,6 +14,13 @@ import { callRequest, holdRequest, keyRequest, leaveRequest, paths, requestMaxBy
  */
 export interface ControlServer {
   close(): Promise<void>
+}
+
+export interface Route {
+  readonly method: 'GET' | 'POST'
+  /** Parts that begin with a colon are named. */
+  readonly path: string
+  readonly answer: (exchange: Exchange) => Promise<void>
 }
 
 /** How long answers under way may take once the server closes, in milliseconds. */
@@ -30,22 +35,12 @@ const lastAnswerMs = 250
 export async function serveControl(options: {
   readonly socketPath: string
   readonly token: string
-  readonly routes: Hono
+  readonly routes: readonly Route[]
 }): Promise<ControlServer> {
-  const app = new Hono()
-  app.onError((thrown, context) => context.json(errorDocument(thrown), 400))
-  app.notFound((context) =>
-    context.json(errorDocument(new NfltrError('unsupported', `This process does not serve ${context.req.path}.`)), 404),
-  )
-  app.use(async (context, next) => {
-    if (!isToken(context.req.header('authorization'), options.token)) {
-      return context.json(errorDocument(new NfltrError('not_a_member', 'The control token was missing or wrong.')), 401)
-    }
-    return await next()
+  const server = http.createServer((request, response) => {
+    response.on('error', () => undefined)
+    void serve(request, response, options)
   })
-  app.use(bodyLimit({ maxSize: requestMaxBytes }))
-  app.route('/', options.routes)
-  const server = createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
     server.listen(options.socketPath, () => {
@@ -58,16 +53,50 @@ export async function serveControl(options: {
     close: () =>
       new Promise((resolve) => {
         // An answer that is being written (to whoever asked for the end) gets a moment; holds and waits end with us.
-        const cut = setTimeout(() => {
-          if ('closeAllConnections' in server) server.closeAllConnections()
-        }, lastAnswerMs)
+        const cut = setTimeout(() => server.closeAllConnections(), lastAnswerMs)
         server.close(() => {
           clearTimeout(cut)
           resolve()
         })
-        if ('closeIdleConnections' in server) server.closeIdleConnections()
+        server.closeIdleConnections()
       }),
   }
+}
+
+async function serve(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { token, routes }: { readonly token: string; readonly routes: readonly Route[] },
+): Promise<void> {
+  const { pathname, searchParams: query } = new URL(request.url ?? '/', 'http://control')
+  const found = routes.flatMap((route) => {
+    const named = request.method === route.method ? partsOf(route.path, pathname) : undefined
+    return named === undefined ? [] : [{ route, named }]
+  })[0]
+  const exchange = new Exchange({ request, response }, { query, named: found?.named ?? {} })
+  try {
+    if (!isToken(request.headers.authorization, token)) {
+      exchange.json(errorDocument(new NfltrError('not_a_member', 'The control token was missing or wrong.')), 401)
+    } else if (found === undefined) {
+      exchange.json(errorDocument(new NfltrError('unsupported', `This process does not serve ${pathname}.`)), 404)
+    } else await found.route.answer(exchange)
+  } catch (thrown) {
+    exchange.json(errorDocument(thrown), 400)
+  }
+}
+
+/** The named parts of a path that fits a route. */
+function partsOf(route: string, path: string): Readonly<Record<string, string>> | undefined {
+  const wanted = route.split('/')
+  const given = path.split('/')
+  if (wanted.length !== given.length) return undefined
+  const named: Record<string, string> = {}
+  for (const [index, part] of wanted.entries()) {
+    const value = given[index] ?? ''
+    if (part.startsWith(':')) named[part.slice(1)] = decodeURIComponent(value)
+    else if (part !== value) return undefined
+  }
+  return named
 }
 
 function isToken(header: string | undefined, token: string): boolean {
@@ -76,109 +105,87 @@ function isToken(header: string | undefined, token: string): boolean {
   return given.length === wanted.length && timingSafeEqual(given, wanted)
 }
 
-export function hubRoutes(hub: HubApi): Hono {
-  const routes = new Hono()
-  routes.post(paths.hold, async (context) => {
-    const body = await parse(context, holdRequest)
-    const hold = await hub.hold({ pid: body.pid, host: body.host, since: body.since, sessionKey: body.session_key })
-    return lines(context, async (send, gone) => {
-      await send({ event: 'held' })
-      await new Promise<void>((resolve) => {
-        if (gone.aborted) resolve()
-        else gone.addEventListener('abort', () => resolve(), { once: true })
+export function hubRoutes(hub: HubApi): readonly Route[] {
+  return [
+    { method: 'POST', path: paths.hold, answer: (exchange) => answerHold(hub, exchange) },
+    { method: 'POST', path: paths.call, answer: (exchange) => answerCall(hub, exchange) },
+    post(paths.confirm, async (exchange) => await hub.confirm((await exchange.body(keyRequest)).call_key)),
+    post(paths.withdraw, async (exchange) => await hub.withdraw((await exchange.body(keyRequest)).call_key)),
+    post(paths.doubt, async (exchange) => await hub.doubt((await exchange.body(keyRequest)).call_key)),
+    post(paths.stop, () => hub.stop()),
+    get(paths.status, () => hub.status()),
+    get(paths.agent, (exchange) => hub.showAgent(exchange.part('id'))),
+    get(paths.receipt, (exchange) => {
+      const turn = exchange.wholeNumber('turn', 0)
+      return hub.receipt(exchange.part('id'), turn === 0 ? {} : { turn })
+    }),
+    get(paths.logs, async (exchange) => {
+      const page = await hub.logs(exchange.part('id'), {
+        fromSeq: exchange.wholeNumber('from_seq', 0),
+        limit: Math.min(exchange.wholeNumber('limit', 500), 5000),
       })
-      await hold.release()
-    })
-  })
-  routes.post(paths.call, async (context) => {
-    const body = await parse(context, callRequest)
-    return lines(context, async (send, gone) => {
-      try {
-        const reply = await hub.call({
-          tool: body.tool,
-          args: body.args,
-          callKey: body.call_key,
-          sessionKey: body.session_key,
-          signal: gone,
-          onProgress: (note) => void send({ event: 'progress', note }),
-        })
-        await send({ event: 'reply', body: reply.body })
-      } catch (thrown) {
-        await send({ event: 'error', ...errorDocument(thrown) })
-      }
-    })
-  })
-  routes.post(paths.confirm, async (context) => {
-    await hub.confirm((await parse(context, keyRequest)).call_key)
-    return context.json({})
-  })
-  routes.post(paths.withdraw, async (context) => {
-    await hub.withdraw((await parse(context, keyRequest)).call_key)
-    return context.json({})
-  })
-  routes.post(paths.doubt, async (context) => {
-    await hub.doubt((await parse(context, keyRequest)).call_key)
-    return context.json({})
-  })
-  routes.get(paths.status, async (context) => context.json(await hub.status()))
-  routes.post(paths.stop, async (context) => {
-    await hub.stop()
-    return context.json({})
-  })
-  routes.get(paths.agent, async (context) => context.json(await hub.showAgent(context.req.param('id'))))
-  routes.get(paths.receipt, async (context) => {
-    const turn = wholeNumber(context.req.query('turn'), 0)
-    return context.json(await hub.receipt(context.req.param('id'), turn === 0 ? {} : { turn }))
-  })
-  routes.get(paths.logs, async (context) => {
-    const page = await hub.logs(context.req.param('id'), {
-      fromSeq: wholeNumber(context.req.query('from_seq'), 0),
-      limit: Math.min(wholeNumber(context.req.query('limit'), 500), 5000),
-    })
-    return context.json({ events: page.events, ...(page.nextSeq === undefined ? {} : { next_seq: page.nextSeq }) })
-  })
-  return routes
+      return { events: page.events, ...(page.nextSeq === undefined ? {} : { next_seq: page.nextSeq }) }
+    }),
+  ]
 }
 
-export function nodeRoutes(node: NodeApi): Hono {
-  const routes = new Hono()
-  routes.get(paths.status, async (context) => context.json(await node.status()))
-  routes.post(paths.leave, async (context) => {
-    const { is_forced: isForced } = await parse(context, leaveRequest)
-    return context.json(await node.leave({ isForced }))
-  })
-  return routes
-}
-
-type Send = (line: Readonly<Record<string, unknown>>) => Promise<void>
-
-/** An answer of JSON lines whose end, or whose client's end, is known to the worker. */
-function lines(context: Context, work: (send: Send, gone: AbortSignal) => Promise<void>): Response {
-  const gone = new AbortController()
-  return stream(context, async (output) => {
-    output.onAbort(() => gone.abort())
-    await work(async (line) => {
-      await output.write(`${JSON.stringify(line)}\n`)
-    }, gone.signal)
-  })
-}
-
-async function parse<Shape extends z.ZodType>(context: Context, shape: Shape): Promise<z.infer<Shape>> {
-  const body: unknown = await context.req.json().catch(() => undefined)
-  const parsed = shape.safeParse(body)
-  if (parsed.success) return parsed.data
-  const issue = parsed.error.issues[0]
-  const argument = issue?.path.join('.') ?? ''
-  throw new NfltrError(
-    'invalid_argument',
-    `The request's ${argument || 'body'} was refused: ${issue?.message ?? 'it is not valid'}.`,
+export function nodeRoutes(node: NodeApi): readonly Route[] {
+  return [
+    get(paths.status, () => node.status()),
     {
-      details: { argument },
+      method: 'POST',
+      path: paths.leave,
+      answer: async (exchange) => {
+        const { is_forced: isForced } = await exchange.body(leaveRequest)
+        exchange.json(await node.leave({ isForced }))
+      },
     },
-  )
+  ]
 }
 
-function wholeNumber(text: string | undefined, fallback: number): number {
-  const value = Number(text ?? fallback)
-  return Number.isSafeInteger(value) && value >= 0 ? value : fallback
+function get(path: string, read: (exchange: Exchange) => Promise<unknown>): Route {
+  return { method: 'GET', path, answer: async (exchange) => exchange.json(await read(exchange)) }
+}
+
+function post(path: string, work: (exchange: Exchange) => Promise<void>): Route {
+  return {
+    method: 'POST',
+    path,
+    answer: async (exchange) => {
+      await work(exchange)
+      exchange.json({})
+    },
+  }
+}
+
+async function answerHold(hub: HubApi, exchange: Exchange): Promise<void> {
+  const body = await exchange.body(holdRequest)
+  const hold = await hub.hold({ pid: body.pid, host: body.host, since: body.since, sessionKey: body.session_key })
+  await exchange.lines(async (send, gone) => {
+    await send({ event: 'held' })
+    await new Promise<void>((resolve) => {
+      if (gone.aborted) resolve()
+      else gone.addEventListener('abort', () => resolve(), { once: true })
+    })
+    await hold.release()
+  })
+}
+
+async function answerCall(hub: HubApi, exchange: Exchange): Promise<void> {
+  const body = await exchange.body(callRequest)
+  await exchange.lines(async (send, gone) => {
+    try {
+      const reply = await hub.call({
+        tool: body.tool,
+        args: body.args,
+        callKey: body.call_key,
+        sessionKey: body.session_key,
+        signal: gone,
+        onProgress: (note) => void send({ event: 'progress', note }),
+      })
+      await send({ event: 'reply', body: reply.body })
+    } catch (thrown) {
+      await send({ event: 'error', ...errorDocument(thrown) })
+    }
+  })
 }

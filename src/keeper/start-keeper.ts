@@ -3,9 +3,9 @@ import { open } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import { type ErrorCode, errorCodes, NfltrError } from '../core/errors.ts'
 import { diskFullOr } from '../platform/files.ts'
+import { programFile } from '../platform/program-files.ts'
 import { encodeSpec, type KeeperSpec } from './launch-spec.ts'
 
 /** How long a keeper may take until its journal and socket are there. A starting Node needs a tenth of a second. */
@@ -26,7 +26,7 @@ export async function startKeeper(spec: KeeperSpec): Promise<void> {
     throw diskFullOr(error, spec.folder)
   })
   try {
-    const child = spawn(process.execPath, [...nodeFlags, mainPath()], {
+    const child = spawn(process.execPath, [...nodeFlags, programFile('keeper/main')], {
       cwd: '/',
       env: { UV_THREADPOOL_SIZE: '2' },
       detached: true,
@@ -41,12 +41,6 @@ export async function startKeeper(spec: KeeperSpec): Promise<void> {
 
 /** A keeper mostly sleeps: one small young generation and no helper threads keep it below 60 MiB. */
 const nodeFlags = ['--max-semi-space-size=1', '--v8-pool-size=0', '--no-warnings']
-
-/** The source runs as it is, and so does the build: each starts its own kind. */
-function mainPath(): string {
-  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  return fileURLToPath(new URL(`./main.${extension}`, import.meta.url))
-}
 
 async function handOver(child: ChildProcess, spec: KeeperSpec): Promise<void> {
   const stdin = child.stdin

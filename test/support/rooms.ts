@@ -74,7 +74,7 @@ export const rooms: readonly Room[] = [
     name: 'control',
     decides: 'the local interface of hub and node',
     rooms: ['core', 'ports', 'config'],
-    packages: ['zod', 'hono', '@hono/node-server'],
+    packages: ['zod'],
     builtins: '*',
   },
   {

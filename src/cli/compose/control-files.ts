@@ -1,9 +1,8 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { Hono } from 'hono'
 import type { ControlEndpoint } from '../../control/client.ts'
-import { type ControlServer, serveControl } from '../../control/server.ts'
+import { type ControlServer, type Route, serveControl } from '../../control/server.ts'
 import { NfltrError } from '../../core/errors.ts'
 import { checkPrivateFolder, ensurePrivateFolder, writeFileAtomically } from '../../platform/files.ts'
 import { shortRunDir, socketPathIn } from '../../platform/short-run-dir.ts'
@@ -16,7 +15,11 @@ import type { HomePaths } from '../../ports/home.ts'
 export type ControlPlace = { readonly kind: 'node' } | { readonly kind: 'hub'; readonly hubId: string }
 
 /** Serves routes under a place until closed. The caller holds whatever makes it the only one (a store's lock). */
-export async function publishControl(paths: HomePaths, place: ControlPlace, routes: Hono): Promise<ControlServer> {
+export async function publishControl(
+  paths: HomePaths,
+  place: ControlPlace,
+  routes: readonly Route[],
+): Promise<ControlServer> {
   await ensurePrivateFolder(paths.run)
   const token = randomBytes(24).toString('base64url')
   const socketPath = await socketPathIn(

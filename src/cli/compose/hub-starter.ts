@@ -5,6 +5,7 @@ import { createInterface } from 'node:readline'
 import { type HubClient, hubClient } from '../../control/client.ts'
 import { NfltrError } from '../../core/errors.ts'
 import { ensurePrivateFolder } from '../../platform/files.ts'
+import { programFile } from '../../platform/program-files.ts'
 import type { Home } from '../../ports/home.ts'
 import { findControl } from './control-files.ts'
 import type { Project } from './project.ts'
@@ -125,7 +126,7 @@ function hubEnvironment(env: Readonly<Record<string, string | undefined>>): Reco
 
 /** The program this process runs: `src/cli/main.ts` in a clone, `dist/cli/main.js` in a package. */
 export function mainModule(): string {
-  return join(import.meta.dirname, '..', import.meta.filename.endsWith('.ts') ? 'main.ts' : 'main.js')
+  return programFile('cli/main')
 }
 
 function logHint(start: HubStart): string {

@@ -1,5 +1,6 @@
 import { chmod, mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { programFile } from '../../platform/program-files.ts'
 
 /** What the demo's three agents are asked, and the file that lets the first one go on. */
 export interface Scene {
@@ -43,10 +44,7 @@ export async function scriptedScene(folder: string): Promise<Scene> {
   await mkdir(join(folder, 'scripted'))
   const scenarioFile = join(folder, 'scripted', 'scenario.json')
   await writeFile(scenarioFile, JSON.stringify(scenario))
-  const agent = join(
-    import.meta.dirname,
-    import.meta.filename.endsWith('.ts') ? 'scripted-agent.ts' : 'scripted-agent.js',
-  )
+  const agent = programFile('cli/demo/scripted-agent')
   await writeFile(
     scene.program,
     `#!/bin/sh\nexec ${quoted(process.execPath)} ${quoted(agent)} --scenario ${quoted(scenarioFile)} "$@"\n`,
