@@ -1,9 +1,9 @@
-import type { KeptEntry } from '../src/audit/events/records.ts'
+import { createHash } from 'node:crypto'
+import { AccountReader } from '../src/audit/account.ts'
 import type { OpenEntry } from '../src/core/inbox-state.ts'
 import { keyNumber } from '../src/core/key-order.ts'
 import type { TaskEvent } from '../src/core/model.ts'
 import type { NodeAttempt } from '../src/core/node-attempt-state.ts'
-import type { Agent } from '../src/core/task-record.ts'
 import type { EntryRecord } from '../src/hub/records.ts'
 import type { HubProcess } from './hub-process.ts'
 import type { NodeProcess } from './node-process.ts'
@@ -76,37 +76,61 @@ function undelivered(
   return sent === received ? [] : [`${lane.to.name} has ${received} of ${sent} messages of ${from.name}`]
 }
 
-/** Tells the checks what the disks of all hubs hold. */
-export function tellWhatIsOnRecord(scene: Scene): void {
-  const { world, workloads } = scene
+/** Tells the checks what all hubs have on record: each hub's own account of it, and what the account leaves out. */
+export async function tellWhatIsOnRecord(scene: Scene): Promise<void> {
+  const { world, workloads, nodes, hubs } = scene
   for (const { hub, spawned } of workloads) {
-    const { hubId, disk } = hub
+    const { hubId } = hub
     for (const [mark, agentId] of spawned) world.tell({ type: 'spawn_answered', hubId, mark, agentId })
-    for (const { value } of recordsOn<Agent>(disk, 'hub/agent/')) {
-      const tasks = value.tasks.map(({ taskId, turn }) => ({ taskId, turn }))
-      world.tell({ type: 'agent_kept', hubId, agentId: value.agentId, tasks })
-    }
-    for (const key of disk.keys('hub/brief/')) {
-      if (!key.startsWith('hub/brief/')) break
-      world.tell({ type: 'brief_kept', hubId, text: utf8.decode(disk.read(key)) })
-    }
-    for (const { key, value } of recordsOn<TaskEvent>(disk, 'hub/event/')) {
-      const said = value.type === 'text' && value.text !== undefined ? { text: value.text } : {}
-      world.tell({ type: 'line_kept', hubId, agentId: key.split('/')[0] ?? '', seq: value.seq, ...said })
-    }
-    for (const { value } of recordsOn<EntryRecord>(disk, 'hub/entry/')) {
-      world.tell(entryOf(hubId, value))
-      if (value.kind === 'result' && value.outcome === 'completed') tellLinesOf(scene, hub, value)
-    }
+    tellTexts(scene, hub)
+    await tellAccount(hub)
+  }
+  for (const node of nodes) for (const { hubId } of hubs) await tellAttempts(node, hubId)
+}
+
+function tellTexts(scene: Scene, hub: HubProcess): void {
+  const { hubId, disk, world } = hub
+  for (const key of disk.keys('hub/brief/')) {
+    if (!key.startsWith('hub/brief/')) break
+    world.tell({ type: 'brief_kept', hubId, text: utf8.decode(disk.read(key)) })
+  }
+  for (const { key, value } of recordsOn<TaskEvent>(disk, 'hub/event/')) {
+    const said = value.type === 'text' && value.text !== undefined ? { text: value.text } : {}
+    world.tell({ type: 'line_kept', hubId, agentId: key.split('/')[0] ?? '', seq: value.seq, ...said })
+  }
+  for (const { value } of recordsOn<EntryRecord>(disk, 'hub/entry/')) {
+    if (value.kind === 'result' && value.outcome === 'completed') tellLinesOf(scene, hub, value)
   }
 }
 
-function entryOf(hubId: string, entry: EntryRecord): KeptEntry {
-  const { deliveryId, kind } = entry
-  if (entry.kind === 'event') return { type: 'entry_kept', hubId, deliveryId, kind }
-  if (entry.kind === 'spawn') return { type: 'entry_kept', hubId, deliveryId, kind, agentId: entry.agentId }
-  const { agentId, taskId, turn, attempt, outcome, isLate } = entry
-  return { type: 'entry_kept', hubId, deliveryId, kind, agentId, result: { taskId, turn, attempt, outcome, isLate } }
+/** The account that the hub gives of itself, as `nfltr audit` reads it. */
+async function tellAccount({ hub, hubId, world }: HubProcess): Promise<void> {
+  const reader = new AccountReader(hubId, sha256)
+  let from: string | undefined
+  do {
+    const page = await hub?.account(from)
+    if (page === undefined) return
+    reader.page(page.head)
+    for (const line of page.lines) {
+      // The lines of logs are told with their texts.
+      const event = line.part === 'log' ? undefined : reader.read(line)
+      if (event !== undefined) world.tell(event)
+    }
+    from = page.next
+  } while (from !== undefined)
+  world.tell(reader.end())
+}
+
+/** What each node has on record, as `nfltr audit` asks for it. */
+async function tellAttempts({ node, world }: NodeProcess, hubId: string): Promise<void> {
+  const account = await node?.account(hubId)
+  for (const attempt of account?.attempts ?? []) {
+    world.tell({ type: 'attempt_on_node', node: account?.peerId ?? '', ...attempt })
+  }
+}
+
+function sha256(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
 }
 
 /** A turn that completed said all the lines of its script. */

@@ -131,8 +131,9 @@ export class Observer {
     }
     if (work.type === 'receipt') {
       const { receiptId, envelope } = work.receipt
-      const { previousHash, attemptId } = decodeRecord<ReceiptBody>(envelope)
-      this.#world.tell({ type: 'receipt_kept', node: process.name, hubId, receiptId, previousHash, attemptId })
+      const { owner: node, previousHash, attemptId, taskId, outcome, resultHash } = decodeRecord<ReceiptBody>(envelope)
+      const facts = { node, hubId, receiptId, previousHash, attemptId, taskId, outcome, resultHash }
+      this.#world.tell({ type: 'receipt_kept', ...facts })
     }
   }
 

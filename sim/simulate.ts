@@ -136,7 +136,7 @@ class Run {
     await world.run({ untilMs: phases.faultsMs + phases.healMs, isOver })
     if (world.violations.length > 0) return
     tellWhatIsLeft(this.scene)
-    tellWhatIsOnRecord(this.scene)
+    await tellWhatIsOnRecord(this.scene)
     await this.#rest()
     world.endHistory()
   }

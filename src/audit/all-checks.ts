@@ -4,19 +4,30 @@ import { ackImpliesDurable } from './checks/ack-implies-durable.ts'
 import { askedOnce } from './checks/asked-once.ts'
 import { caughtUp } from './checks/caught-up.ts'
 import { deliveredOnce } from './checks/delivered-once.ts'
+import { endedOnce } from './checks/ended-once.ts'
 import { epochsRise } from './checks/epochs-rise.ts'
 import { executedOnce } from './checks/executed-once.ts'
 import { forgetImpliesAck } from './checks/forget-implies-ack.ts'
+import { historyChain } from './checks/history-chain.ts'
+import { historyComplete } from './checks/history-complete.ts'
 import { idle } from './checks/idle.ts'
 import { isolation } from './checks/isolation.ts'
 import { laneOrder } from './checks/lane-order.ts'
+import { leftBehind } from './checks/left-behind.ts'
 import { leftovers } from './checks/leftovers.ts'
 import { liveness } from './checks/liveness.ts'
 import { logOrder } from './checks/log-order.ts'
 import { logSequence } from './checks/log-sequence.ts'
+import { lossTold } from './checks/loss-told.ts'
+import { offeredOnce } from './checks/offered-once.ts'
 import { oneOutcome } from './checks/one-outcome.ts'
+import { oneOwner } from './checks/one-owner.ts'
+import { oneReading } from './checks/one-reading.ts'
+import { owner } from './checks/owner.ts'
 import { receipts } from './checks/receipts.ts'
+import { sameResult } from './checks/same-result.ts'
 import { sentImpliesDurable } from './checks/sent-implies-durable.ts'
+import { silence } from './checks/silence.ts'
 
 /** Every check there is. Each is silent where the events that it looks at are not told. */
 export const allChecks: readonly Check[] = [
@@ -25,6 +36,17 @@ export const allChecks: readonly Check[] = [
   askedOnce,
   caughtUp,
   deliveredOnce,
+  endedOnce,
+  historyChain,
+  historyComplete,
+  leftBehind,
+  lossTold,
+  offeredOnce,
+  oneOwner,
+  oneReading,
+  owner,
+  sameResult,
+  silence,
   epochsRise,
   executedOnce,
   forgetImpliesAck,

@@ -1,3 +1,4 @@
+import { auditWorld } from './compose/audit-world.ts'
 import { configWorld } from './compose/config-world.ts'
 import { demoWorld } from './compose/demo-world.ts'
 import { agentWorld, hubWorld } from './compose/hub-world.ts'
@@ -28,6 +29,7 @@ export function compose(given: { readonly io: CliIo; readonly env: Context['env'
     agents: agentWorld(context),
     config: configWorld(context),
     demo: demoWorld(context),
+    audit: auditWorld(context),
     doctor: {
       io: context.io,
       examine: async (options) => (await import('./compose/doctor.ts')).examine(context, options),

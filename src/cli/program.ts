@@ -10,6 +10,7 @@ import { agentShow } from './commands/agent-show.ts'
 import { agentSpawn } from './commands/agent-spawn.ts'
 import { agentStop } from './commands/agent-stop.ts'
 import { agentWait } from './commands/agent-wait.ts'
+import { audit } from './commands/audit.ts'
 import { configAddApiKey, configAddCredential, configGet, configList, configSet } from './commands/config.ts'
 import { demo } from './commands/demo.ts'
 import { doctor } from './commands/doctor.ts'
@@ -92,6 +93,7 @@ export function buildProgram(world: World): Command {
       configAddApiKey(config),
     ]),
   )
+  program.addCommand(audit(world.audit))
   program.addCommand(doctor(world.doctor))
   program.addCommand(demo(world.demo))
   throwInsteadOfExit(program)

@@ -1,4 +1,5 @@
 import type { AgentWorld } from './commands/agent-call.ts'
+import type { AuditWorld } from './commands/audit.ts'
 import type { ConfigWorld } from './commands/config.ts'
 import type { DemoWorld } from './commands/demo.ts'
 import type { DoctorWorld } from './commands/doctor.ts'
@@ -15,6 +16,7 @@ export interface World {
   readonly hub: HubWorld
   readonly agents: AgentWorld
   readonly config: ConfigWorld
+  readonly audit: AuditWorld
   readonly demo: DemoWorld
   readonly doctor: DoctorWorld
   readonly mcp: (options: McpOptions) => Promise<void>

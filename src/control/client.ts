@@ -1,5 +1,7 @@
 import type { ClientRequest, IncomingMessage } from 'node:http'
 import { NfltrError } from '../core/errors.ts'
+import type { AccountPage } from '../core/hub-account.ts'
+import type { NodeAccount } from '../core/node-account.ts'
 import type {
   Hold,
   HubApi,
@@ -46,6 +48,10 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
       const nextSeq = page['next_seq']
       return { events, ...(typeof nextSeq === 'number' ? { nextSeq } : {}) }
     },
+    account: (from) => {
+      const path = from === undefined ? paths.account : `${paths.account}?from=${encodeURIComponent(from)}`
+      return json<AccountPage>(endpoint, 'GET', path)
+    },
     stop: async () => void (await json(endpoint, 'POST', paths.stop, {})),
   }
 }
@@ -54,6 +60,7 @@ export function nodeClient(endpoint: ControlEndpoint): NodeApi {
   return {
     status: () => json(endpoint, 'GET', paths.status),
     leave: ({ isForced }) => json(endpoint, 'POST', paths.leave, { is_forced: isForced }),
+    account: (hubId) => json<NodeAccount>(endpoint, 'GET', `${paths.account}?hub_id=${encodeURIComponent(hubId)}`),
   }
 }
 

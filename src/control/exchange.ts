@@ -27,6 +27,11 @@ export class Exchange {
     return this.#named[name] ?? ''
   }
 
+  /** A text of the query, where there is one. */
+  text(name: string): string | undefined {
+    return this.#query.get(name) ?? undefined
+  }
+
   /** A whole number of the query; the fallback where there is none. */
   wholeNumber(name: string, fallback: number): number {
     const value = Number(this.#query.get(name) ?? fallback)

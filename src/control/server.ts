@@ -114,6 +114,7 @@ export function hubRoutes(hub: HubApi): readonly Route[] {
     post(paths.doubt, async (exchange) => await hub.doubt((await exchange.body(keyRequest)).call_key)),
     post(paths.stop, () => hub.stop()),
     get(paths.status, () => hub.status()),
+    get(paths.account, (exchange) => hub.account(exchange.text('from'))),
     get(paths.agent, (exchange) => hub.showAgent(exchange.part('id'))),
     get(paths.receipt, (exchange) => {
       const turn = exchange.wholeNumber('turn', 0)
@@ -132,6 +133,7 @@ export function hubRoutes(hub: HubApi): readonly Route[] {
 export function nodeRoutes(node: NodeApi): readonly Route[] {
   return [
     get(paths.status, () => node.status()),
+    get(paths.account, (exchange) => node.account(exchange.text('hub_id') ?? '')),
     {
       method: 'POST',
       path: paths.leave,

@@ -1,5 +1,6 @@
 import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
 import { unreachable } from '../core/errors.ts'
+import { factsOfChange } from '../core/history.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
@@ -10,6 +11,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import type { Changes } from './changes.ts'
+import type { History } from './history.ts'
 import type { Mailbox } from './mailbox.ts'
 import { keys, type MessageRecord, prefixes, readAll } from './records.ts'
 
@@ -18,6 +20,7 @@ export interface AgentsParts {
   readonly clock: Clock
   readonly changes: Changes
   readonly mailbox: Mailbox
+  readonly history: History
   readonly sha256: (text: string) => string
   readonly randomId: (prefix: string) => string
   /** Into the outbox of a node's session. */
@@ -131,6 +134,8 @@ export class Agents {
     const no = (this.all().at(-1)?.no ?? 0) + 1
     const adopted = adoptAttempt({ agent: this.#agents.get(summary.ref.agentId), no }, summary, home)
     if (adopted === undefined) return false
+    const previous = this.#agents.get(adopted.agentId)
+    this.#parts.history.add(tx, factsOfChange({ previous, next: adopted, effects: [], sha256: this.#parts.sha256 }))
     this.#keep(tx, adopted)
     tx.afterDurable(() => this.#parts.changes.notify())
     return true
@@ -156,6 +161,8 @@ export class Agents {
 
   /** Takes a new agent in. */
   create(tx: Transaction, agent: Agent, brief: string): void {
+    const { history, sha256 } = this.#parts
+    history.add(tx, factsOfChange({ previous: undefined, next: agent, effects: [], sha256 }))
     this.#keep(tx, agent)
     this.#keepBrief(tx, currentTask(agent).taskId, brief)
   }
@@ -169,15 +176,18 @@ export class Agents {
   /**
    * Advances an agent by one event and carries the effects out in the same batch.
    *
+   * @param by the machine whose word it is, by PeerId
    * @returns whether the event was about anything this hub knows
    */
-  apply(tx: Transaction, agentId: string, event: AgentEvent): boolean {
+  apply(tx: Transaction, agentId: string, event: AgentEvent, by?: string): boolean {
     const agent = this.#agents.get(agentId)
     if (agent === undefined) return false
-    const { clock, mailbox, changes, findPlaces } = this.#parts
+    const { clock, mailbox, changes, history, sha256, findPlaces } = this.#parts
     const context = { atMs: clock.wallMs(), deliveryId: mailbox.nextDeliveryId }
     const { state, effects } = stepAgent(agent, event, context)
     this.#agents.set(agentId, state)
+    const told = by === undefined ? {} : { by }
+    history.add(tx, factsOfChange({ previous: agent, next: state, event, effects, sha256, ...told }))
     for (const effect of effects) this.#carryOut(tx, state, effect)
     // An offer counts against the free slots until it is answered; the node may have told of the slot before that.
     if (isOffered(agent) && !isOffered(state)) tx.afterDurable(findPlaces)

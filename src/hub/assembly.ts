@@ -3,6 +3,7 @@ import type { Quarantined } from '../core/messages.ts'
 import { Agents } from './agents.ts'
 import { Changes } from './changes.ts'
 import { Epoch } from './epoch.ts'
+import { History } from './history.ts'
 import { Holder } from './holder.ts'
 import type { HubPorts } from './hub.ts'
 import { Keys } from './keys.ts'
@@ -36,13 +37,14 @@ const startGraceMs = 3_000
 /** Builds a hub from its store and opens its sessions. */
 export async function assemble(ports: HubPorts): Promise<Assembly> {
   const { engine, store, clock, liveness, random, peers, facts } = ports
-  const epoch = await Epoch.begin(engine, store)
+  const history = await History.load({ store, clock, sha256: facts.sha256 })
+  const epoch = await Epoch.begin(engine, store, history)
   const changes = new Changes(clock)
   const failed = Promise.withResolvers<NfltrError>()
   const bootIds = new Map<string, string>()
   const believed = new Map<string, ReadonlySet<string>>()
   const randomId = (prefix: string): string => prefix + hex(random.bytes(16))
-  const mailbox = await Mailbox.load({ engine, store, changes, clock })
+  const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
   const holder = new Holder(mailbox, { host: facts.host })
 
   const agents: Agents = await Agents.load({
@@ -50,12 +52,14 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     clock,
     changes,
     mailbox,
+    history,
     sha256: facts.sha256,
     randomId,
     send: (tx, peerId, message) => sessions.send(tx, peerId, message),
     voidCommands: (tx, peerId, attemptId) => sessions.voidCommands(tx, peerId, attemptId),
     findPlaces: () => placing.trigger(),
   })
+  await history.inherit(engine, { lastAgentNo: agents.all().at(-1)?.no ?? 0, nextDeliveryId: mailbox.nextDeliveryId })
   const nodes: Nodes = await Nodes.load({
     engine,
     store,

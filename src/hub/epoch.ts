@@ -1,7 +1,9 @@
 import { NfltrError } from '../core/errors.ts'
+import type { HistoryFact } from '../core/history.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine } from '../runtime/engine.ts'
+import type { History } from './history.ts'
 import { keys, readRecord } from './records.ts'
 
 /**
@@ -10,19 +12,21 @@ import { keys, readRecord } from './records.ts'
  */
 export class Epoch {
   readonly #engine: Engine
+  readonly #history: History
   #current: number
   #isCommitted = false
 
-  private constructor(engine: Engine, current: number) {
+  private constructor(engine: Engine, history: History, current: number) {
     this.#engine = engine
+    this.#history = history
     this.#current = current
   }
 
   /** Raises the epoch for this start. */
-  static async begin(engine: Engine, store: Store): Promise<Epoch> {
+  static async begin(engine: Engine, store: Store, history: History): Promise<Epoch> {
     const stored = await readRecord<{ epoch: number }>(store, keys.epoch)
-    const epoch = new Epoch(engine, (stored?.epoch ?? 0) + 1)
-    await epoch.#save()
+    const epoch = new Epoch(engine, history, (stored?.epoch ?? 0) + 1)
+    await epoch.#save({ type: 'hub_began', epoch: epoch.current, incarnation: store.identity.incarnation })
     return epoch
   }
 
@@ -53,10 +57,13 @@ export class Epoch {
       })
     }
     this.#current = highestSeen + 1
-    await this.#save()
+    await this.#save({ type: 'epoch_raised', epoch: this.#current })
   }
 
-  #save(): Promise<void> {
-    return this.#engine.transact((tx) => tx.put(keys.epoch, encodeRecord({ epoch: this.#current })))
+  #save(fact: HistoryFact): Promise<void> {
+    return this.#engine.transact((tx) => {
+      tx.put(keys.epoch, encodeRecord({ epoch: this.#current }))
+      this.#history.add(tx, [fact])
+    })
   }
 }

@@ -1,3 +1,4 @@
+import type { AccountLine, AccountPage } from '../core/hub-account.ts'
 import type { Clock } from '../ports/clock.ts'
 import type {
   Hold,
@@ -13,6 +14,7 @@ import type { Peers } from '../ports/peers.ts'
 import type { Random } from '../ports/random.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine } from '../runtime/engine.ts'
+import { accountPage, turnLines } from './account.ts'
 import { type Assembly, assemble } from './assembly.ts'
 import { answerCall } from './calls.ts'
 import { logsPage, showAgent, statusDocument } from './documents.ts'
@@ -138,6 +140,13 @@ export class Hub implements HubApi {
 
   async receipt(agentId: string, options: { readonly turn?: number }): Promise<ReceiptDocument> {
     return await receiptOf(this.#assembly.world, agentId, options)
+  }
+
+  async account(from?: string): Promise<AccountPage> {
+    const { store, engine, facts } = this.#ports
+    await engine.settled()
+    const turns = (): readonly AccountLine[] => turnLines(this.#assembly.world)
+    return await accountPage({ hubId: facts.hubId, store, sha256: facts.sha256, turns }, from)
   }
 
   async stop(): Promise<void> {

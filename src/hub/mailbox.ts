@@ -1,3 +1,4 @@
+import { factsOfInbox } from '../core/history.ts'
 import { type InboxEvent, stepInbox } from '../core/inbox.ts'
 import { emptyInbox, type Inbox, type Offer, type OpenEntry, unconfirmed, undelivered } from '../core/inbox-state.ts'
 import { limits } from '../core/limits.ts'
@@ -7,6 +8,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import type { Changes } from './changes.ts'
+import type { History } from './history.ts'
 import { type EntryRecord, type EventRecord, keys, prefixes, readAll, readRecord, type SpawnRecord } from './records.ts'
 
 export interface MailboxParts {
@@ -14,6 +16,7 @@ export interface MailboxParts {
   readonly store: Store
   readonly changes: Changes
   readonly clock: Clock
+  readonly history: History
 }
 
 const utf8 = new TextEncoder()
@@ -109,6 +112,7 @@ export class Mailbox {
       this.#offeredAtMs.set(event.offerId, this.#parts.clock.nowMs())
     if (event.type === 'confirmed') this.#offeredAtMs.delete(event.offerId)
     this.#state = state
+    this.#parts.history.add(tx, factsOfInbox(event, effects))
     for (const effect of effects) {
       for (const entry of effect.entries) tx.put(keys.open(entry.deliveryId), encodeRecord(entry))
       for (const deliveryId of effect.settled) tx.delete(keys.open(deliveryId))

@@ -47,7 +47,7 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
   const { agents } = context
   const { agentId, attemptId, epoch, taskId } = message.ref
   const attempt = (event: AttemptEvent): void => {
-    agents.apply(tx, agentId, { type: 'attempt', attemptId, event })
+    agents.apply(tx, agentId, { type: 'attempt', attemptId, event }, peerId)
   }
   switch (message.type) {
     case 'claimed': {
@@ -96,8 +96,10 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
       break
     case 'receipt': {
       const { receipt } = message
+      // What is on record is never written over: a task has the receipt that came first.
+      if (agents.get(agentId)?.tasks.find((task) => task.taskId === taskId)?.receiptId !== undefined) break
       tx.put(keys.receipt(taskId), encodeRecord(receipt))
-      agents.apply(tx, agentId, { type: 'receipt', attemptId, receiptId: receipt.receiptId })
+      agents.apply(tx, agentId, { type: 'receipt', attemptId, receiptId: receipt.receiptId }, peerId)
       break
     }
   }
@@ -130,7 +132,7 @@ export function deadLetter(
     messages: [],
     details: {},
   }
-  agents.apply(tx, agentId, { type: 'attempt', attemptId, event: { type: 'ended', epoch, result } })
+  agents.apply(tx, agentId, { type: 'attempt', attemptId, event: { type: 'ended', epoch, result } }, peerId)
 }
 
 /** A keeper that is gone because its machine was started anew since the claim. */

@@ -1,6 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import type { StoredReceipt } from '../core/receipt.ts'
 import type { ReceiptDocument } from '../ports/hub-api.ts'
+import { base64 } from './account.ts'
 import { keys, readRecord } from './records.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
@@ -49,8 +50,4 @@ export async function receiptOf(
     inputs_hash: task.briefHash,
     result_hash: world.facts.sha256(text),
   }
-}
-
-function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))
 }

@@ -17,6 +17,8 @@ export const keys = {
   event: (agentId: string, seq: number) => `hub/event/${agentId}/${keyNumber(seq)}`,
   receipt: (taskId: string) => `hub/receipt/${taskId}`,
   node: (peerId: string) => `hub/node/${peerId}`,
+  history: (seq: number) => `hub/history/${keyNumber(seq)}`,
+  historyHead: 'hub/counter/history',
   epoch: 'hub/counter/epoch',
   deliveries: 'hub/counter/deliveries',
   restored: 'hub/counter/restored',
@@ -29,6 +31,10 @@ export const prefixes = {
   offer: 'hub/offer/',
   answer: 'hub/answer/',
   node: 'hub/node/',
+  entry: 'hub/entry/',
+  event: 'hub/event/',
+  receipt: 'hub/receipt/',
+  history: 'hub/history/',
   events: (agentId: string) => `hub/event/${agentId}/`,
 } as const
 

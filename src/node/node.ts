@@ -1,10 +1,12 @@
 import type { HubMessage } from '../core/messages.ts'
 import type { Capacity, NodeCard } from '../core/model.ts'
+import type { NodeAccount } from '../core/node-account.ts'
 import { hasIds, judgeClaim, never } from '../core/node-attempt-claim.ts'
 import type { ClaimMessage, Decline, NodeAttempt } from '../core/node-attempt-state.ts'
 import { isOpen } from '../core/node-attempt-step.ts'
 import type { NodeApi } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import { nodeAccount } from './account.ts'
 import { objectionToHub } from './allowed-hubs.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
@@ -22,7 +24,7 @@ import { Sharing } from './sharing.ts'
 import { type StoppingParts, stopOpen } from './stopping.ts'
 
 /** This machine as its hubs use it. */
-export interface Node extends Pick<NodeApi, 'status'> {
+export interface Node extends Pick<NodeApi, 'status' | 'account'> {
   /** Takes over what a former run left, then serves hubs. */
   start(): Promise<void>
   /** Takes no more turns in; running ones go on. */
@@ -247,6 +249,12 @@ class RunningNode implements Node {
       sessions_refused: this.#sessions.refused,
       orphans: [...this.#orphans],
     }
+  }
+
+  async account(hubId: string): Promise<NodeAccount> {
+    const { engine, store, peers } = this.#ports
+    await engine.settled()
+    return await nodeAccount({ peerId: peers.self.machinePeerId, store, attempts: this.#attempts.all() }, hubId)
   }
 
   /** One message of a hub, in the transaction that moves the session's cursor: applied once, or not at all. */

@@ -1,3 +1,5 @@
+import type { AccountPage } from '../core/hub-account.ts'
+import type { NodeAccount } from '../core/node-account.ts'
 import type { StoreCondition } from './store.ts'
 
 /**
@@ -43,6 +45,8 @@ export interface HubApi {
   ): Promise<{ readonly events: readonly Record<string, unknown>[]; readonly nextSeq?: number }>
   /** `agent receipt`: the latest turn that has one, or the one named. @throws {NfltrError} `not_found` */
   receipt(agentId: string, options: { readonly turn?: number }): Promise<ReceiptDocument>
+  /** `audit`: a page of what this hub has on record. @param from `next` of the page before */
+  account(from?: string): Promise<AccountPage>
   /** Ends the hub process; agents keep running. */
   stop(): Promise<void>
 }
@@ -134,4 +138,6 @@ export interface NodeApi {
    * @throws {NfltrError} `in_use` while agents run or results wait for their hub, unless forced; `timed_out`
    */
   leave(options: { readonly isForced: boolean }): Promise<Record<string, unknown>>
+  /** `audit`: what this node has on record of a hub's attempts. */
+  account(hubId: string): Promise<NodeAccount>
 }

@@ -143,10 +143,18 @@ export const keyspace: readonly KeyspaceRow[] = [
     retention: 'as long as the node is a member; at most 1,000',
   },
   {
+    prefix: 'hub/history/',
+    owner: 'hub',
+    holds:
+      'hub/history/NUMBER: a decision of the hub in its chain, a few hundred bytes each and about a dozen for a turn',
+    retention: 'as long as the store, like the results that it tells of',
+  },
+  {
     prefix: 'hub/counter/',
     owner: 'hub',
-    holds: "the hub's epoch, the next delivery number, and the incarnation that it has come to terms with",
-    retention: 'as long as the store; three records',
+    holds:
+      "the hub's epoch, the next delivery number, the head of its history, and the incarnation that it has come to terms with",
+    retention: 'as long as the store; four records',
   },
 ]
 

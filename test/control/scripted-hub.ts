@@ -42,6 +42,7 @@ export function scriptedHub(): ScriptedHub {
       store: { state: 'sound', damage: [] },
     }),
     showAgent: async (id) => ({ agent_id: id }),
+    account: async () => ({ hubId: 'hub_1', head: { seq: 0, hash: '' }, lines: [] }),
     receipt: async (id, { turn = 1 }) => ({
       schema: 1,
       receipt_id: 'rcp_1',

@@ -101,6 +101,18 @@ describe('two machines', () => {
     ).toEqual(ids.sort())
   }, 120_000)
 
+  test('leave a history that an audit finds clean, with each result accepted once and delivered once', async () => {
+    const audit = await mesh.hub.json(['audit'])
+
+    expect(audit).toMatchObject({ ok: true, violations: [] })
+    const agents = audit['agents'] as { results: { accepted: number; delivered: number; accepted_at: string }[] }[]
+    const results = agents.flatMap((agent) => agent.results)
+    expect(results.length).toBeGreaterThan(0)
+    expect(results.filter(({ accepted, delivered }) => accepted !== 1 || delivered !== 1)).toEqual([])
+    const node = await mesh.node.json(['audit'])
+    expect(node).toMatchObject({ ok: true, checked: { events: 0 } })
+  }, 60_000)
+
   test('refuse a second session while the first one holds the hub', async () => {
     await session.tool('list_nodes', {})
     const second = await openSession(mesh.hub)
@@ -132,6 +144,7 @@ describe('a killed', () => {
     expect(entries(reply)).toHaveLength(1)
     expect(entries(reply)[0]).toMatchObject({ outcome: 'completed', text: 'after' })
     await session.close()
+    expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, violations: [] })
   }, 60_000)
 
   test('hub and adapter leave the result for the next session, once', async () => {
@@ -153,6 +166,7 @@ describe('a killed', () => {
     expect(results).toHaveLength(1)
     expect(results[0]).toMatchObject({ outcome: 'completed', text: 'kept' })
     await next.close()
+    expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, violations: [] })
   }, 60_000)
 })
 

@@ -116,6 +116,7 @@ async function openAdapter(twin: TwinHub) {
       status: hub.status.bind(hub),
       showAgent: hub.showAgent.bind(hub),
       receipt: hub.receipt.bind(hub),
+      account: hub.account.bind(hub),
       logs: hub.logs.bind(hub),
       stop: hub.stop.bind(hub),
       hold: async () => ({ release: async () => undefined, lost: new Promise<void>(() => undefined) }),

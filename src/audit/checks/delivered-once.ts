@@ -23,10 +23,13 @@ class Deliveries implements Watch {
   /** Entries that were read for certain, as far as the hub was told. */
   readonly #settled = new Set<string>()
   readonly #entries: KeptEntry[] = []
+  /** Whether anybody tells what clients get to see. */
+  #isTold = false
 
   see(event: AuditEvent, fail: Fail): void {
     switch (event.type) {
       case 'requested':
+        this.#isTold = true
         for (const reply of this.#replies.values()) {
           if (reply.session === event.session && reply.isRead) reply.isFollowed = true
         }
@@ -55,6 +58,7 @@ class Deliveries implements Watch {
 
   /** Every entry that a hub ever made was read, or was named in a reply that was. */
   end(fail: Fail): void {
+    if (!this.#isTold) return
     const told = new Set<string>()
     for (const { hubId, carries, names, isFollowed, isRead } of this.#replies.values()) {
       if (isFollowed) for (const deliveryId of carries) told.add(`${hubId} ${deliveryId}`)

@@ -1,11 +1,11 @@
 import type { Check } from '../check.ts'
 
-/** Every spawn that was answered has its agent, and every turn ends in exactly one outcome (D10). */
+/** Every spawn that was answered has its agent, and every turn that is over ended in exactly one outcome (D10). */
 export const oneOutcome: Check = {
   name: 'one-outcome',
   begin() {
     const answered: { readonly hubId: string; readonly mark: string; readonly agentId: string }[] = []
-    const turns = new Map<string, { readonly agentId: string; readonly turn: number }>()
+    const turns = new Map<string, { readonly agentId: string; readonly turn: number; readonly isOver: boolean }>()
     const agents = new Set<string>()
     const ends = new Map<string, number>()
     return {
@@ -14,7 +14,9 @@ export const oneOutcome: Check = {
         if (event.type === 'agent_kept') {
           const { hubId, agentId, tasks } = event
           agents.add(`${hubId} ${agentId}`)
-          for (const { taskId, turn } of tasks) turns.set(`${hubId} ${taskId}`, { agentId, turn })
+          for (const { taskId, turn, deliveryId } of tasks) {
+            turns.set(`${hubId} ${taskId}`, { agentId, turn, isOver: deliveryId !== undefined })
+          }
         }
         if (event.type === 'entry_kept' && event.result !== undefined && !event.result.isLate) {
           const key = `${event.hubId} ${event.result.taskId}`
@@ -26,9 +28,9 @@ export const oneOutcome: Check = {
           if (agents.has(`${hubId} ${agentId}`)) continue
           fail({ agentId, message: `${hubId} answered the spawn ${mark} with ${agentId} and has no such agent` })
         }
-        for (const [key, { agentId, turn }] of turns) {
+        for (const [key, { agentId, turn, isOver }] of turns) {
           const count = ends.get(key) ?? 0
-          if (count !== 1) fail({ agentId, message: `turn ${turn} of ${agentId} has ${count} outcomes` })
+          if (count !== (isOver ? 1 : 0)) fail({ agentId, message: `turn ${turn} of ${agentId} has ${count} outcomes` })
         }
       },
     }

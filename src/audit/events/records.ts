@@ -6,6 +6,8 @@ export type KeptEvent =
       readonly type: 'agent_kept'
       readonly hubId: string
       readonly agentId: string
+      /** Counts the hub's agents from 1. */
+      readonly no: number
       readonly tasks: readonly KeptTask[]
     }
   /** The hub answered a spawn with this agent. `mark` is the caller's own name for what it asked. */
@@ -28,6 +30,21 @@ export type KeptEvent =
 export interface KeptTask {
   readonly taskId: string
   readonly turn: number
+  /** Entries of its end and of its late end. */
+  readonly deliveryId?: number
+  readonly lateDeliveryId?: number
+  /** When it was settled, by the hub's wall clock. */
+  readonly settledAtMs?: number
+  readonly endedAtMs?: number
+  readonly receiptId?: string
+  readonly attempts: readonly KeptAttempt[]
+}
+
+export interface KeptAttempt {
+  readonly attemptId: string
+  readonly epoch: number
+  readonly peerId: string
+  readonly phase: 'offered' | 'claimed' | 'running' | 'ended' | 'declined' | 'lost'
 }
 
 export interface KeptEntry {
@@ -35,6 +52,7 @@ export interface KeptEntry {
   readonly hubId: string
   readonly deliveryId: number
   readonly kind: 'result' | 'spawn' | 'event'
+  readonly atMs: number
   readonly agentId?: string
   readonly result?: {
     readonly taskId: string
@@ -42,10 +60,12 @@ export interface KeptEntry {
     readonly attempt: number
     readonly outcome: Outcome
     readonly isLate: boolean
+    /** SHA-256 of the text as it is kept, hex; absent where it was not read. */
+    readonly textHash?: string
   }
 }
 
-/** A receipt as its node signed it. */
+/** A receipt as its node signed it, once it was checked. */
 export interface KeptReceipt {
   readonly type: 'receipt_kept'
   readonly node: string
@@ -53,4 +73,7 @@ export interface KeptReceipt {
   readonly receiptId: string
   readonly previousHash: string
   readonly attemptId: string
+  readonly taskId: string
+  readonly outcome: Outcome
+  readonly resultHash: string
 }

@@ -74,6 +74,7 @@ function documentOf(kept: ReceiptDocument, body: ReceiptBody, differences: reado
     ended_at: at(body.endedAtMs),
     settled_at: at(body.settledAtMs),
     previous_hash: body.previousHash,
+    envelope: kept.envelope,
     differences,
   }
 }

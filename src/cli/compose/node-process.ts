@@ -164,6 +164,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
           lifetime.end()
           return departed
         },
+        account: (hubId) => node.account(hubId),
       }),
     )
     teardown.add(() => control.close())

@@ -6,7 +6,9 @@ import { NfltrError } from '../../core/errors.ts'
 import { processesOfFolder } from '../../platform/processes-of-folder.ts'
 import { openHome } from '../../store/home/home.ts'
 import { type Document, HubConversation } from '../commands/agent-call.ts'
+import { auditHub } from '../commands/audit.ts'
 import type { DemoEvent, DemoSummary } from '../commands/demo.ts'
+import { auditWorld } from '../compose/audit-world.ts'
 import { connectHub } from '../compose/hub-starter.ts'
 import type { Context } from '../compose.ts'
 import { type DemoMachine, type DemoProcess, run, start } from './machine.ts'
@@ -40,10 +42,16 @@ export async function runDemo(
     await demo.setUp(scene, credential)
     const signal = AbortSignal.timeout(options.withClaude ? boundMs.claude : boundMs.scripted)
     const counts = await demo.perform(scene, signal)
+    const isClean = await demo.audit()
     await demo.close()
     const leftBehind = processesOfFolder(folder).length
     const lost = counts.agents - counts.results
-    return { ok: lost === 0 && counts.duplicates === 0 && leftBehind === 0, ...counts, lost, left_behind: leftBehind }
+    return {
+      ok: isClean && lost === 0 && counts.duplicates === 0 && leftBehind === 0,
+      ...counts,
+      lost,
+      left_behind: leftBehind,
+    }
   } finally {
     await demo.close()
     await rm(folder, { recursive: true, force: true, maxRetries: 3 })
@@ -127,6 +135,17 @@ class Demo {
       ]),
       signal,
     )
+  }
+
+  /** Holds the history that was made against every promise. @returns whether it kept them all */
+  async audit(): Promise<boolean> {
+    if (this.#hub === undefined) throw new Error('the demo has not been set up')
+    const { io, env } = this.#context
+    const world = auditWorld({ io, env: { ...env, NFLTR_HOME: this.#hub.home }, version: this.#context.version })
+    const { events, receipts, violations } = await auditHub(world, { hubId })
+    const text = `The audit read ${events} events and ${receipts} receipts, and found ${violations.length} violations.`
+    this.#tell({ event: 'audit', ok: violations.length === 0, events, receipts, violations, text })
+    return violations.length === 0
   }
 
   async close(): Promise<void> {

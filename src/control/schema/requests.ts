@@ -30,6 +30,7 @@ export const paths = {
   status: '/v1/status',
   stop: '/v1/stop',
   leave: '/v1/leave',
+  account: '/v1/account',
   agent: '/v1/agents/:id',
   logs: '/v1/agents/:id/logs',
   receipt: '/v1/agents/:id/receipt',

@@ -1,0 +1,80 @@
+import { existsSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { nodeClient } from '../../control/client.ts'
+import { NfltrError } from '../../core/errors.ts'
+import type { AccountPage } from '../../core/hub-account.ts'
+import type { NodeAccount } from '../../core/node-account.ts'
+import type { HomePaths } from '../../ports/home.ts'
+import { openHome } from '../../store/home/home.ts'
+import type { AuditedHub, AuditWorld } from '../commands/audit.ts'
+import type { Context } from '../compose.ts'
+import { findControl } from './control-files.ts'
+import { findRunningHub } from './hub-starter.ts'
+import { projectOf } from './project.ts'
+
+interface HubChoice {
+  readonly hubId?: string
+  readonly home?: string
+}
+
+export function auditWorld(context: Context): AuditWorld {
+  const { env, io } = context
+  let paths: HomePaths | undefined
+  return {
+    io,
+    open: async (options: HubChoice) => {
+      const home = openHome({ ...options, env })
+      paths = home.paths
+      const { hubId } = projectOf({ ...options, env, cwd: process.cwd() })
+      const running = await findRunningHub(home, hubId)
+      if (running === undefined) return await storedHub(home.paths.hub(hubId), hubId)
+      return { hubId, account: (from) => running.account(from), [Symbol.asyncDispose]: async () => undefined }
+    },
+    nodes: async (hubId) => (paths === undefined ? [] : await nodesOfHome(paths, hubId)),
+    readFile: (path) => (path === '-' ? io.readInput() : readGiven(path)),
+    openReceipt: async (receipt, expected) => {
+      const { checkReceipt } = await import('../../identity/receipts.ts')
+      return await checkReceipt(receipt, expected)
+    },
+  }
+}
+
+/** Nobody serves the hub, so its store is free to be read. Nothing is written into it. */
+async function storedHub(dir: string, hubId: string): Promise<AuditedHub> {
+  const { storeFiles } = await import('../../store/store-files.ts')
+  if (!existsSync(storeFiles(dir).marker)) {
+    const empty: AccountPage = { hubId, head: { seq: 0, hash: '' }, lines: [] }
+    return { hubId, account: async () => empty, [Symbol.asyncDispose]: async () => undefined }
+  }
+  const { openLevelStore } = await import('../../store/level-store.ts')
+  const { accountPage } = await import('../../hub/account.ts')
+  const { sha256 } = await import('../../identity/hash.ts')
+  const store = await openLevelStore(dir)
+  const hash = (text: string): string => Buffer.from(sha256(new TextEncoder().encode(text))).toString('hex')
+  return {
+    hubId,
+    account: (from) => accountPage({ hubId, store, sha256: hash, turns: () => [] }, from),
+    [Symbol.asyncDispose]: () => store.close(),
+  }
+}
+
+/** The node of this home, where one runs: nodes elsewhere are heard through their receipts. */
+async function nodesOfHome(paths: HomePaths, hubId: string): Promise<readonly NodeAccount[]> {
+  try {
+    return [await nodeClient(await findControl(paths, { kind: 'node' })).account(hubId)]
+  } catch (error) {
+    if (error instanceof NfltrError && (error.code === 'not_running' || error.code === 'link_down')) return []
+    throw error
+  }
+}
+
+async function readGiven(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (cause) {
+    throw new NfltrError('invalid_argument', `The file of receipts ${path} could not be read.`, {
+      cause,
+      details: { argument: '--receipts' },
+    })
+  }
+}

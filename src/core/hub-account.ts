@@ -1,0 +1,56 @@
+import type { HistoryRecord } from './history.ts'
+import type { EntryKind } from './inbox-state.ts'
+import type { Outcome } from './model.ts'
+import type { Agent } from './task-record.ts'
+
+/**
+ * What a hub has on record, line by line, as an audit reads it: first what is, then the history of how it came about. The
+ * history comes last, so that it covers whatever was decided while the rest was read.
+ */
+export type AccountLine =
+  | { readonly part: 'agent'; readonly agent: Agent }
+  | AccountEntry
+  | { readonly part: 'log'; readonly agentId: string; readonly seq: number }
+  | { readonly part: 'receipt'; readonly taskId: string; readonly receiptId: string; readonly envelope: string }
+  /** A turn that may be running, and for how long nothing of its node has counted as a sign of it. */
+  | {
+      readonly part: 'turn'
+      readonly agentId: string
+      readonly machine: string
+      readonly silentMs: number
+      /** After so long its hub has to count it as lost. */
+      readonly lostAfterMs: number
+    }
+  | { readonly part: 'history'; readonly record: HistoryRecord }
+
+export interface AccountEntry {
+  readonly part: 'entry'
+  readonly deliveryId: number
+  readonly kind: EntryKind
+  readonly atMs: number
+  readonly agentId?: string
+  readonly result?: {
+    readonly taskId: string
+    readonly turn: number
+    readonly attempt: number
+    readonly outcome: Outcome
+    readonly isLate: boolean
+    /** SHA-256 of the text as it is kept, hex. */
+    readonly textHash: string
+  }
+}
+
+/** Where a history ends: the number and the hash of its newest event. */
+export interface HistoryHead {
+  readonly seq: number
+  readonly hash: string
+}
+
+export interface AccountPage {
+  readonly hubId: string
+  /** As of this page. Everything that the history of the first page's head tells of is in the lines that follow. */
+  readonly head: HistoryHead
+  readonly lines: readonly AccountLine[]
+  /** Asks for the next page; absent on the last. */
+  readonly next?: string
+}

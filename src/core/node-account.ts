@@ -1,0 +1,18 @@
+/** What a node has on record of one attempt of a hub, as an audit holds it against the hub's own account. */
+export interface NodeAttemptAccount {
+  readonly agentId: string
+  readonly taskId: string
+  readonly attemptId: string
+  readonly epoch: number
+  readonly hubId: string
+  /** A process of it may be running. */
+  readonly isOpen: boolean
+  /** SHA-256 of the result's text, hex; absent where the node keeps it no more, or not yet. */
+  readonly textHash?: string
+  readonly receiptId?: string
+}
+
+export interface NodeAccount {
+  readonly peerId: string
+  readonly attempts: readonly NodeAttemptAccount[]
+}

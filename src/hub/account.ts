@@ -1,0 +1,97 @@
+import { NfltrError } from '../core/errors.ts'
+import { emptyHistoryHash, type HistoryRecord } from '../core/history.ts'
+import type { AccountEntry, AccountLine, AccountPage, HistoryHead } from '../core/hub-account.ts'
+import type { TaskEvent } from '../core/model.ts'
+import type { StoredReceipt } from '../core/receipt.ts'
+import { decodeRecord } from '../core/record-json.ts'
+import { type Agent, liveAttempt } from '../core/task-record.ts'
+import type { Store } from '../ports/store.ts'
+import { type EntryRecord, keys, prefixes, readRecord } from './records.ts'
+import type { HubWorld } from './world.ts'
+
+/** What of a hub is read: its store, and what its process knows beside it, where one runs. */
+export interface AccountOf {
+  readonly hubId: string
+  readonly store: Store
+  /** Over the text's UTF-8 bytes, as hex. */
+  readonly sha256: (text: string) => string
+  /** Turns that may be running, with their silence. */
+  readonly turns: () => readonly AccountLine[]
+}
+
+const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
+
+/** Parts of the account in their order; each is one prefix of the store. */
+const parts = [prefixes.agent, prefixes.entry, prefixes.event, prefixes.receipt, prefixes.history] as const
+
+/** Records of one page: a page of small ones is about half a MiB. */
+const pageRecords = 2_000
+
+/**
+ * One page of what a hub has on record. Reads only.
+ *
+ * @param from `next` of the page before; absent: the first page
+ * @throws {NfltrError} `invalid_argument` for a `from` that no page gave, `store_damaged`
+ */
+export async function accountPage(of: AccountOf, from?: string): Promise<AccountPage> {
+  const { hubId, store } = of
+  const head = (await readRecord<HistoryHead>(store, keys.historyHead)) ?? { seq: 0, hash: emptyHistoryHash }
+  const start = from ?? parts[0]
+  const index = parts.findIndex((part) => start.startsWith(part))
+  const prefix = parts[index]
+  if (prefix === undefined) {
+    throw new NfltrError('invalid_argument', `No page of the account begins at ${start}.`, {
+      details: { argument: 'from' },
+    })
+  }
+  const lines: AccountLine[] = from === undefined ? [...of.turns()] : []
+  const next = parts[index + 1]
+  let count = 0
+  for await (const { key, value } of store.scan(prefix, { from: start, limit: pageRecords + 1 })) {
+    count += 1
+    if (count > pageRecords) return { hubId, head, lines, next: key }
+    lines.push(await lineOf(of, key, value))
+  }
+  return { hubId, head, lines, ...(next === undefined ? {} : { next }) }
+}
+
+async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<AccountLine> {
+  if (key.startsWith(prefixes.agent)) return { part: 'agent', agent: decodeRecord<Agent>(value) }
+  if (key.startsWith(prefixes.entry)) return await entryOf(of, decodeRecord<EntryRecord>(value))
+  if (key.startsWith(prefixes.event)) {
+    const [agentId = ''] = key.slice(prefixes.event.length).split('/')
+    return { part: 'log', agentId, seq: decodeRecord<TaskEvent>(value).seq }
+  }
+  if (key.startsWith(prefixes.receipt)) {
+    const { receiptId, envelope } = decodeRecord<StoredReceipt>(value)
+    return { part: 'receipt', taskId: key.slice(prefixes.receipt.length), receiptId, envelope: base64(envelope) }
+  }
+  return { part: 'history', record: decodeRecord<HistoryRecord>(value) }
+}
+
+async function entryOf({ store, sha256 }: AccountOf, entry: EntryRecord): Promise<AccountEntry> {
+  const { deliveryId, kind, atMs } = entry
+  const common = { part: 'entry', deliveryId, kind, atMs } as const
+  if (entry.kind === 'event') return common
+  if (entry.kind === 'spawn') return { ...common, agentId: entry.agentId }
+  const { agentId, taskId, turn, attempt, outcome, isLate } = entry
+  const textHash = sha256(utf8.decode((await store.get(keys.text(deliveryId))) ?? new Uint8Array()))
+  return { ...common, agentId, result: { taskId, turn, attempt, outcome, isLate, textHash } }
+}
+
+/** Turns that may be running, as the process of the hub knows them. */
+export function turnLines({ agents, nodes }: HubWorld): readonly AccountLine[] {
+  return agents.active().flatMap((agent) => {
+    const attempt = liveAttempt(agent)
+    if (attempt === undefined) return []
+    const { agentId } = agent
+    const { peerId, machine } = attempt
+    const contact = nodes.contactOf(peerId)
+    const silentMs = contact.isAttached ? 0 : contact.silentMs
+    return [{ part: 'turn', agentId, machine, silentMs, lostAfterMs: nodes.lostAfterMs(peerId, agent) }]
+  })
+}
+
+export function base64(bytes: Uint8Array): string {
+  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))
+}

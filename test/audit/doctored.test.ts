@@ -1,0 +1,275 @@
+import { beforeAll, describe, expect, test } from 'vitest'
+import type { HistoryEvent } from '../../src/core/history.ts'
+import { generateKey } from '../../src/identity/keys.ts'
+import {
+  type Account,
+  auditOf,
+  historyOf,
+  honestAccount,
+  receiptOf,
+  withHistory,
+  withLines,
+} from './support/audited.ts'
+
+type Of<Type extends HistoryEvent['type']> = Extract<HistoryEvent, { type: Type }>
+
+let honest: Account
+beforeAll(async () => {
+  honest = await honestAccount()
+})
+
+/** The names of the checks that found something, each once. */
+const found = async (account: Account): Promise<readonly string[]> => {
+  const { violations } = await auditOf(account)
+  return [...new Set(violations.map(({ check }) => check))].sort()
+}
+
+function first<Type extends HistoryEvent['type']>(
+  type: Type,
+  test: (event: Of<Type>) => boolean = () => true,
+): Of<Type> {
+  const event = historyOf(honest).find((one): one is Of<Type> => one.type === type && test(one as Of<Type>))
+  if (event === undefined) throw new Error(`the history has no ${type}`)
+  return event
+}
+
+/** The honest history with an event put in behind another, chained anew. */
+function behind(event: HistoryEvent, added: HistoryEvent): Account {
+  return withHistory(
+    honest,
+    historyOf(honest).flatMap((one) => (one.seq === event.seq ? [one, added] : [one])),
+  )
+}
+
+/** The honest history with one event replaced, chained anew. */
+function instead(event: HistoryEvent, other: HistoryEvent): Account {
+  return withHistory(
+    honest,
+    historyOf(honest).map((one) => (one.seq === event.seq ? other : one)),
+  )
+}
+
+describe('an honest history', () => {
+  test('is clean, and tells of each agent that its result was accepted once and delivered once', async () => {
+    const report = await auditOf(honest)
+
+    expect(report.violations).toEqual([])
+    expect(report).toMatchObject({ receipts: 3, nodes: 1 })
+    expect(report.events).toBe(historyOf(honest).length + 6)
+    expect(report.agents.map(({ results }) => results)).toMatchObject([
+      [{ outcome: 'completed', accepted: 1, delivered: 1, isSettled: true }],
+      [{ outcome: 'completed', accepted: 1, delivered: 1, isSettled: true }],
+      [{ outcome: 'completed', accepted: 1, delivered: 1, isSettled: true }],
+      [],
+    ])
+  })
+
+  test('is still clean when its chain was made anew over the same events', async () => {
+    expect(await found(withHistory(honest, historyOf(honest)))).toEqual([])
+  })
+})
+
+describe('a doctored history', () => {
+  test('in which a finished task is live again', async () => {
+    const end = first('attempt_became', ({ phase }) => phase === 'ended')
+
+    expect(await found(behind(first('result'), { ...end, phase: 'running' }))).toEqual([
+      'ended-once',
+      'history-complete',
+    ])
+  })
+
+  test('in which a node still works on what its hub has settled', async () => {
+    const attempts = honest.node.attempts.map((attempt, index) => ({ ...attempt, isOpen: index === 0 }))
+
+    expect(await found({ ...honest, node: { ...honest.node, attempts } })).toEqual(['ended-once'])
+  })
+
+  test('in which a result is accepted twice', async () => {
+    const result = first('result')
+
+    expect(await found(behind(result, result))).toEqual(['accepted-once'])
+  })
+
+  test('in which an entry is in two replies', async () => {
+    const offer = first('offered', ({ carries }) => carries.includes(first('result').deliveryId))
+
+    expect(await found(behind(offer, { ...offer, offerId: 'another' }))).toEqual(['offered-once'])
+  })
+
+  test('in which what was read is given again', async () => {
+    const settled = first('settled', ({ deliveryIds }) => deliveryIds.includes(first('result').deliveryId))
+    const offer = first('offered', ({ carries }) => carries.includes(first('result').deliveryId))
+    const events = historyOf(honest).flatMap((one): readonly HistoryEvent[] => {
+      if (one.seq === offer.seq) return [one, { ...offer, type: 'withdrawn' }]
+      return one.seq === settled.seq ? [one, { ...offer, offerId: 'another' }] : [one]
+    })
+
+    expect(await found(withHistory(honest, events))).toEqual(['offered-once'])
+  })
+
+  test('in which the completion comes from the wrong owner', async () => {
+    const result = first('result')
+
+    expect(await found(instead(result, { ...result, by: 'another machine' }))).toEqual(['owner'])
+  })
+
+  test('in which the completion is of an older epoch', async () => {
+    const result = first('result')
+
+    expect(await found(instead(result, { ...result, epoch: 7 }))).toEqual(['owner'])
+  })
+
+  test('in which a task has two owners at a time', async () => {
+    const made = first('attempt_made')
+    const other = { ...made, attemptId: 'att_other', epoch: made.epoch + 1 }
+
+    expect(await found(behind(made, other))).toEqual(['one-owner'])
+  })
+
+  test('in which an epoch was given twice', async () => {
+    const made = first('attempt_made')
+    const declined: HistoryEvent = { ...made, type: 'attempt_became', phase: 'declined', atMs: 1 }
+    const events = historyOf(honest).flatMap((one): readonly HistoryEvent[] =>
+      one.seq === made.seq
+        ? [{ ...made, attemptId: 'att_other' }, { ...declined, attemptId: 'att_other' }, one]
+        : [one],
+    )
+
+    expect(await found(withHistory(honest, events))).toEqual(['one-owner'])
+  })
+
+  test('in which an event was taken out', async () => {
+    const taken = first('confirmed')
+
+    const account = withLines(honest, (line) =>
+      line.part === 'history' && line.record.event.seq === taken.seq ? undefined : line,
+    )
+
+    expect(await found(account)).toEqual(['history-chain'])
+  })
+
+  test('in which an event says something else than it did', async () => {
+    const offer = first('offered')
+
+    const account = withLines(honest, (line) =>
+      line.part === 'history' && line.record.event.seq === offer.seq
+        ? { ...line, record: { ...line.record, event: { ...line.record.event, atMs: 1 } } }
+        : line,
+    )
+
+    expect(await found(account)).toEqual(['history-chain'])
+  })
+
+  test('that was cut off at its end', async () => {
+    const { seq } = honest.head
+    const account = withLines(honest, (line) =>
+      line.part === 'history' && line.record.event.seq === seq ? undefined : line,
+    )
+
+    expect(await found(account)).toContain('history-chain')
+  })
+
+  test('that does not tell of an entry that is on record', async () => {
+    const stray = { part: 'entry', deliveryId: 999, kind: 'event', atMs: 1 } as const
+
+    expect(await found({ ...honest, lines: [stray, ...honest.lines] })).toEqual(['history-complete'])
+  })
+
+  test('with an entry that is not there any more', async () => {
+    const added = first('entry_added')
+
+    const account = withLines(honest, (line) =>
+      line.part === 'entry' && line.deliveryId === added.deliveryId ? undefined : line,
+    )
+
+    expect(await found(account)).toEqual(['history-complete'])
+  })
+
+  test('with a gap in the log of an agent', async () => {
+    const account = withLines(honest, (line) => (line.part === 'log' && line.seq === 1 ? undefined : line))
+
+    expect(await found(account)).toEqual(['log-sequence'])
+  })
+
+  test('with another text than was accepted', async () => {
+    const account = withLines(honest, (line) =>
+      line.part === 'entry' && line.result !== undefined
+        ? { ...line, result: { ...line.result, textHash: '0'.repeat(64) } }
+        : line,
+    )
+
+    expect(await found(account)).toEqual(['same-result'])
+  })
+
+  test('of a result that its node has otherwise', async () => {
+    const attempts = honest.node.attempts.map((attempt) => ({ ...attempt, textHash: '0'.repeat(64) }))
+
+    expect(await found({ ...honest, node: { ...honest.node, attempts } })).toEqual(['same-result'])
+  })
+
+  test('without a receipt', async () => {
+    const receipts = honest.lines.filter((line) => line.part === 'receipt')
+    const account = withLines(honest, (line) => (line === receipts.at(-1) ? undefined : line))
+
+    const { violations } = await auditOf(account)
+    expect(violations.map(({ check }) => check)).toContain('receipts')
+    expect(violations.map(({ message }) => message).join()).toContain('is missing')
+  })
+
+  test('with a receipt that somebody else signed', async () => {
+    const forger = await generateKey()
+    const { agentId, taskId } = first('result')
+    const { attemptId, epoch } = first('attempt_made')
+    const forged = await receiptOf(
+      forger,
+      { agentId, taskId, attemptId, epoch },
+      { text: 'answer 0', previousHash: '' },
+    )
+    const account = withLines(honest, (line) => {
+      if (line.part !== 'receipt' || line.taskId !== taskId) return line
+      return { ...line, envelope: Buffer.from(forged.envelope).toString('base64') }
+    })
+
+    expect(await found(account)).toEqual(['receipts'])
+  })
+
+  test('in which a running task has been silent for too long', async () => {
+    const account = withLines(honest, (line) => (line.part === 'turn' ? { ...line, silentMs: 400_000 } : line))
+
+    const { violations } = await auditOf(account)
+    expect(violations).toMatchObject([{ check: 'silence' }])
+    expect(violations[0]?.agentId).toMatch(/^agt_/)
+  })
+
+  test('in which a lost task was told to nobody', async () => {
+    const result = first('result')
+    const ended = first('attempt_became', ({ phase }) => phase === 'ended')
+    const events = historyOf(honest).flatMap((one): readonly HistoryEvent[] => {
+      if (one.seq === result.seq) return []
+      return one.seq === ended.seq ? [{ ...ended, phase: 'lost' }] : [one]
+    })
+
+    expect(await found(withHistory(honest, events))).toContain('loss-told')
+  })
+
+  test('in which a task that was given up is revived', async () => {
+    const claimed = first('attempt_became', ({ phase }) => phase === 'claimed')
+    const account = withHistory(
+      honest,
+      historyOf(honest).flatMap((one): readonly HistoryEvent[] =>
+        one.seq === claimed.seq ? [{ ...claimed, phase: 'superseded' }, claimed] : [one],
+      ),
+    )
+
+    expect(await found(account)).toContain('left-behind')
+  })
+
+  test('in which one decision has two dates', async () => {
+    const account = withLines(honest, (line) =>
+      line.part === 'entry' && line.result !== undefined ? { ...line, atMs: line.atMs + 1 } : line,
+    )
+
+    expect(await found(account)).toEqual(['one-reading'])
+  })
+})
