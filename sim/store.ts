@@ -50,6 +50,7 @@ class GatedStore implements Store {
   readonly failed: Promise<Error>
   readonly condition: Store['condition']
   readonly damaged: Store['damaged']
+  readonly lost: Store['lost']
   readonly #memory: MemoryStore
   readonly #life: Life
 
@@ -60,6 +61,7 @@ class GatedStore implements Store {
     this.failed = memory.failed
     this.condition = memory.condition
     this.damaged = memory.damaged
+    this.lost = memory.lost
   }
 
   commit(batch: readonly StoreOperation[]): Promise<void> {

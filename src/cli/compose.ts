@@ -4,6 +4,7 @@ import { demoWorld } from './compose/demo-world.ts'
 import { agentWorld, hubWorld } from './compose/hub-world.ts'
 import { meshWorld } from './compose/mesh-world.ts'
 import { nodeWorld } from './compose/node-world.ts'
+import { storeWorld } from './compose/store-world.ts'
 import { packageVersion } from './compose/version.ts'
 import type { CliIo } from './io.ts'
 import type { World } from './world.ts'
@@ -26,6 +27,7 @@ export function compose(given: { readonly io: CliIo; readonly env: Context['env'
     mesh: meshWorld(context),
     node: nodeWorld(context),
     hub: hubWorld(context),
+    stores: storeWorld(context),
     agents: agentWorld(context),
     config: configWorld(context),
     demo: demoWorld(context),

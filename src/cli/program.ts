@@ -32,6 +32,7 @@ import {
 } from './commands/mesh.ts'
 import { meshKey } from './commands/mesh-key.ts'
 import { nodeJoin, nodeLeave, nodeStatus } from './commands/node.ts'
+import { hubBackup, hubRepair, hubRestore, nodeRepair } from './commands/store.ts'
 import type { World } from './world.ts'
 
 /** The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs. */
@@ -46,7 +47,7 @@ export function buildProgram(world: World): Command {
       'after',
       '\nStart here:\n  $ nfltr demo            the main job on this machine alone\n  $ nfltr mesh create     then: nfltr mesh invite',
     )
-  const { mesh, node, hub, agents, config } = world
+  const { mesh, node, hub, stores, agents, config } = world
   program.addCommand(
     noun('mesh', 'the machines that trust each other', [
       meshCreate(mesh),
@@ -65,11 +66,23 @@ export function buildProgram(world: World): Command {
     ]),
   )
   program.addCommand(
-    noun('node', 'this machine as a place for agents', [nodeJoin(node), nodeStatus(node), nodeLeave(node)]),
+    noun('node', 'this machine as a place for agents', [
+      nodeJoin(node),
+      nodeStatus(node),
+      nodeLeave(node),
+      nodeRepair(stores),
+    ]),
   )
   program.addCommand(mcp(world.mcp))
   program.addCommand(
-    noun('hub', 'the process that keeps a project’s agents and results', [hubStatus(hub), hubServe(hub), hubStop(hub)]),
+    noun('hub', 'the process that keeps a project’s agents and results', [
+      hubStatus(hub),
+      hubServe(hub),
+      hubStop(hub),
+      hubBackup(stores),
+      hubRestore(stores),
+      hubRepair(stores),
+    ]),
   )
   program.addCommand(
     noun('agent', 'the hub’s tools from a shell', [

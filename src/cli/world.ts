@@ -7,6 +7,7 @@ import type { HubWorld } from './commands/hub.ts'
 import type { McpOptions } from './commands/mcp.ts'
 import type { MeshWorld } from './commands/mesh.ts'
 import type { NodeWorld } from './commands/node.ts'
+import type { StoreWorld } from './commands/store.ts'
 
 /** Everything the commands do, behind interfaces; `compose.ts` is the one real implementation. */
 export interface World {
@@ -14,6 +15,7 @@ export interface World {
   readonly mesh: MeshWorld
   readonly node: NodeWorld
   readonly hub: HubWorld
+  readonly stores: StoreWorld
   readonly agents: AgentWorld
   readonly config: ConfigWorld
   readonly audit: AuditWorld

@@ -3,6 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import type { AccountPage } from '../core/hub-account.ts'
 import type { NodeAccount } from '../core/node-account.ts'
 import type {
+  BackupDocument,
   Hold,
   HubApi,
   HubStatusDocument,
@@ -52,6 +53,7 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
       const path = from === undefined ? paths.account : `${paths.account}?from=${encodeURIComponent(from)}`
       return json<AccountPage>(endpoint, 'GET', path)
     },
+    backup: ({ file }) => json<BackupDocument>(endpoint, 'POST', paths.backup, { file }),
     stop: async () => void (await json(endpoint, 'POST', paths.stop, {})),
   }
 }

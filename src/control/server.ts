@@ -6,7 +6,7 @@ import type { HubApi, NodeApi } from '../ports/hub-api.ts'
 import { errorDocument } from './error-document.ts'
 import { Exchange } from './exchange.ts'
 import { http } from './node-http.ts'
-import { callRequest, holdRequest, keyRequest, leaveRequest, paths } from './schema/requests.ts'
+import { backupRequest, callRequest, holdRequest, keyRequest, leaveRequest, paths } from './schema/requests.ts'
 
 /**
  * The control API: HTTP over a Unix socket in a folder that is ours alone, with a token on top, because an agent of the
@@ -113,6 +113,11 @@ export function hubRoutes(hub: HubApi): readonly Route[] {
     post(paths.withdraw, async (exchange) => await hub.withdraw((await exchange.body(keyRequest)).call_key)),
     post(paths.doubt, async (exchange) => await hub.doubt((await exchange.body(keyRequest)).call_key)),
     post(paths.stop, () => hub.stop()),
+    {
+      method: 'POST',
+      path: paths.backup,
+      answer: async (exchange) => exchange.json(await hub.backup(await exchange.body(backupRequest))),
+    },
     get(paths.status, () => hub.status()),
     get(paths.account, (exchange) => hub.account(exchange.text('from'))),
     get(paths.agent, (exchange) => hub.showAgent(exchange.part('id'))),

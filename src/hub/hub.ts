@@ -1,6 +1,8 @@
+import { NfltrError } from '../core/errors.ts'
 import type { AccountLine, AccountPage } from '../core/hub-account.ts'
 import type { Clock } from '../ports/clock.ts'
 import type {
+  BackupDocument,
   Hold,
   HubApi,
   HubStatusDocument,
@@ -30,6 +32,8 @@ export interface HubPorts {
   readonly liveness: Liveness
   readonly random: Random
   readonly facts: HubFacts
+  /** Writes the store into a file; absent where there are no files. */
+  readonly backup?: (file: string) => Promise<BackupDocument>
 }
 
 /**
@@ -147,6 +151,13 @@ export class Hub implements HubApi {
     await engine.settled()
     const turns = (): readonly AccountLine[] => turnLines(this.#assembly.world)
     return await accountPage({ hubId: facts.hubId, store, sha256: facts.sha256, turns }, from)
+  }
+
+  async backup({ file }: { readonly file: string }): Promise<BackupDocument> {
+    const { engine, backup } = this.#ports
+    if (backup === undefined) throw new NfltrError('unsupported', 'This hub has no store that could be backed up.')
+    await engine.settled()
+    return await backup(file)
   }
 
   async stop(): Promise<void> {

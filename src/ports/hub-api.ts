@@ -47,6 +47,12 @@ export interface HubApi {
   receipt(agentId: string, options: { readonly turn?: number }): Promise<ReceiptDocument>
   /** `audit`: a page of what this hub has on record. @param from `next` of the page before */
   account(from?: string): Promise<AccountPage>
+  /**
+   * Writes all records as of this moment into a file of this machine, while work goes on.
+   *
+   * @throws {NfltrError} `store_damaged`, `disk_full`, `already_exists`
+   */
+  backup(options: { readonly file: string }): Promise<BackupDocument>
   /** Ends the hub process; agents keep running. */
   stop(): Promise<void>
 }
@@ -126,6 +132,51 @@ export interface HubStatusDocument {
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly cost_usd: number }
   /** What is known of its store's records. */
   readonly store: StoreCondition
+}
+
+/** `hub backup`. */
+export interface BackupDocument {
+  readonly file: string
+  readonly hub_id: string
+  readonly store_id: string
+  readonly incarnation: number
+  readonly commits: number
+  readonly records: number
+  readonly bytes: number
+  readonly made_at: string
+}
+
+/** `hub restore`. */
+export interface RestoreDocument {
+  readonly hub_id: string
+  readonly file: string
+  /** When the backup was made. */
+  readonly made_at: string
+  readonly records: number
+  readonly store_id: string
+  readonly incarnation: number
+  readonly kept_as?: string
+}
+
+/** `hub repair` and `node repair`. */
+export interface RepairDocument {
+  readonly hub_id?: string
+  readonly outcome: 'sound' | 'whole' | 'lossy'
+  readonly store_id: string
+  readonly incarnation: number
+  readonly records: number
+  readonly records_expected?: number
+  readonly corrections: readonly { readonly file: string; readonly offset?: number; readonly found: string }[]
+  readonly lost: readonly {
+    readonly kind: 'record' | 'range' | 'tail' | 'file'
+    readonly found: string
+    readonly file?: string
+    readonly from?: string
+    readonly to?: string
+    readonly state?: 'gone' | 'older'
+    readonly holds?: string
+  }[]
+  readonly kept_as?: string
 }
 
 /** What a node answers to its own command line. */

@@ -34,6 +34,9 @@ export interface Store {
   /** What is known of the records as a whole; a store looks at all of them once, in the time after its start. */
   readonly condition: StoreCondition
 
+  /** What the repair lost with which the present incarnation began; empty where it began otherwise. */
+  readonly lost: readonly StoreDamage[]
+
   /** Resolves, never rejects, with the first damage found. What is sound is served all the same, and what is not never. */
   readonly damaged: Promise<StoreDamage>
 

@@ -59,9 +59,15 @@ export class Outbox {
   /**
    * Reads the rows after `acked`; the scan starts there, so rows deleted before cost nothing.
    *
+   * @param options - `isOld`: the store was put back or repaired since, and the lane begins anew: nothing of it is sent, so
+   *   rows that are missing are not missed, and those that are there only have to go
    * @throws {NfltrError} `store_damaged` unless each number up to `sent` is there
    */
-  async load(acked: number, sent: number): Promise<void> {
+  async load(acked: number, sent: number, { isOld }: { readonly isOld: boolean } = { isOld: false }): Promise<void> {
+    if (isOld) {
+      for await (const { key } of this.#store.scan(this.#prefix)) this.#forgotten.push(key)
+      return
+    }
     let no = acked
     for await (const { key, value } of this.#store.scan(this.#prefix, { from: this.#key(acked + 1) })) {
       no += 1

@@ -110,7 +110,10 @@ export class WorkLane {
     const state = record === undefined ? newLane(options.lane) : restoreLane(options.lane, record)
     const quarantine = await Quarantine.load(options, { isFirstStart: record === undefined })
     const lane = new WorkLane(options, { own: record?.own ?? options.store.identity, state, quarantine })
-    await lane.outbox.load(state.acked, state.sent)
+    // After the store was put back or repaired, rows and record may be of different times; then none of them is sent.
+    const { incarnation } = options.store.identity
+    const isOld = record === undefined ? incarnation > 1 : lane.isOfEarlierStore
+    await lane.outbox.load(state.acked, state.sent, { isOld })
     return lane
   }
 

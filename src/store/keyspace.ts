@@ -18,8 +18,8 @@ export const keyspace: readonly KeyspaceRow[] = [
   {
     prefix: 'meta/',
     owner: 'store',
-    holds: 'identity, incarnation, commit counter and digest of all records',
-    retention: 'as long as the store; two records',
+    holds: 'identity, incarnation, commit counter and digest of all records, what the last repair lost',
+    retention: 'as long as the store; three records',
   },
   {
     prefix: 'lane/',

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
-import type { StoreIdentity } from '../ports/store.ts'
+import type { StoreDamage, StoreIdentity } from '../ports/store.ts'
 import { addRecord, type Digest, emptyDigest, sameDigest } from './digest.ts'
 import type { Database } from './level-database.ts'
 import { pagesOf } from './level-scan.ts'
@@ -9,6 +9,8 @@ import { openRecord, sealRecord } from './record-envelope.ts'
 import { markerFormat, type StoreMarker } from './store-files.ts'
 
 export const identityKey = 'meta/identity'
+/** What its last repair lost; whoever works with the store comes to terms with it. */
+export const lossesKey = 'meta/losses'
 /** Keys that the store keeps for itself. */
 export const ownPrefix = 'meta/'
 
@@ -16,6 +18,12 @@ export const ownPrefix = 'meta/'
 export interface Account {
   readonly identity: StoreIdentity
   readonly seal: Seal
+}
+
+export interface LossesRecord {
+  /** The incarnation that began with the repair. */
+  readonly incarnation: number
+  readonly losses: readonly StoreDamage[]
 }
 
 /** Why a store is refused. */
@@ -89,6 +97,14 @@ export function ownRecords({ identity, seal }: Account): { type: 'put'; key: str
     { type: 'put', key: identityKey, value: sealRecord(identityKey, encodeRecord(identity)) },
     { type: 'put', key: sealKey, value: sealRecord(sealKey, encodeRecord(seal)) },
   ]
+}
+
+/** What was lost when the present incarnation began. */
+export function readLosses(database: Database, { incarnation }: StoreIdentity): readonly StoreDamage[] {
+  const record = database.getSync(lossesKey)
+  if (record === undefined) return []
+  const known = decodeRecord<LossesRecord>(openRecord(lossesKey, record))
+  return known.incarnation === incarnation ? known.losses : []
 }
 
 /** What all records together come to, and what they were last said to come to. */

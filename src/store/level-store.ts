@@ -6,9 +6,9 @@ import type { Store, StoreCondition, StoreDamage, StoreEntry, StoreIdentity, Sto
 import { assertKey, type KeyspaceRow, keyspace } from './keyspace.ts'
 import { type Finding, type Inspection, inspectDatabase } from './level/inspection.ts'
 import { TableGuard } from './level/table-guard.ts'
-import { markerOf, ownPrefix, readAccount, renew } from './level-account.ts'
+import { markerOf, ownPrefix, readAccount, readLosses, renew } from './level-account.ts'
 import { type Database, openDatabase, storeError } from './level-database.ts'
-import { pagesOf } from './level-scan.ts'
+import { pagesOf, type RawEntry } from './level-scan.ts'
 import { scrub } from './level-scrub.ts'
 import { LevelWriter, type Seal } from './level-writer.ts'
 import { openRecord } from './record-envelope.ts'
@@ -54,12 +54,14 @@ const scrubDelayMs = 3_000
  * @throws {NfltrError} `store_held` with pid, host and since of the holder; `store_damaged` naming what was found;
  *   `store_newer`; `store_failed`; `disk_full`
  */
-export async function openLevelStore(dir: string, options: LevelStoreOptions = {}): Promise<Store> {
+export async function openLevelStore(dir: string, options: LevelStoreOptions = {}): Promise<LevelStore> {
   const files = storeFiles(dir)
   mkdirSync(dir, { recursive: true, mode: 0o700 })
   const marker = readMarker(files.marker)
   if (isHeadless(files.db))
     throw refused('CURRENT, the file that names its state, was missing', { found: 'no CURRENT' }, options)
+  const holder = readHolder(files.holder)
+  if (holder?.task === 'repair' && holderRuns(holder)) throw heldError(undefined, files.holder)
   const guard = new TableGuard(await inspectUnheld(files, marker, options))
   let database: Database | undefined
   try {
@@ -111,10 +113,11 @@ async function inspectUnheld(
   }
 }
 
-class LevelStore implements Store {
+export class LevelStore implements Store {
   readonly identity: StoreIdentity
   readonly failed: Promise<Error>
   readonly damaged: Promise<StoreDamage>
+  readonly lost: readonly StoreDamage[]
   readonly #database: Database
   readonly #writer: LevelWriter
   readonly #files: Files
@@ -140,6 +143,7 @@ class LevelStore implements Store {
     this.identity = parts.identity
     this.failed = failed.promise
     this.damaged = damaged.promise
+    this.lost = readLosses(parts.database, parts.identity)
     this.#noteFirst = damaged.resolve
     this.#database = parts.database
     this.#files = parts.files
@@ -177,19 +181,41 @@ class LevelStore implements Store {
     const { from, limit } = options
     const gte = from !== undefined && from > prefix ? from : prefix
     const lt = `${prefix}\x7f`
-    // Each page is checked for what may be missing between its entries before the first of them is given out.
-    let above = gte
-    let left = limit ?? Number.POSITIVE_INFINITY
-    for await (const page of pagesOf(this.#database, { gte, lt, ...(limit === undefined ? {} : { limit }) })) {
-      const last = page.at(-1)?.[0] ?? lt
+    for await (const [key, record] of this.#soundEntries({ gte, lt, ...(limit === undefined ? {} : { limit }) })) {
+      if (!key.startsWith(ownPrefix)) yield { key, value: this.#open(key, record) }
+    }
+  }
+
+  /** How many commits the store has made, those of before included. */
+  get commits(): number {
+    return this.#writer.seal.commits
+  }
+
+  /**
+   * Every record as it lies on disk, the store's own included, as of the moment of the call; commits go on meanwhile.
+   *
+   * @throws {NfltrError} `store_damaged` at the first that does not check
+   */
+  async *snapshot(): AsyncGenerator<RawEntry> {
+    this.#assertOpen()
+    for await (const [key, record] of this.#soundEntries({ gte: '', lt: '\x7f' })) {
+      this.#open(key, record)
+      yield [key, record]
+    }
+  }
+
+  /** Each page is checked for what may be missing between its entries before the first of them is given out. */
+  async *#soundEntries(range: { readonly gte: string; readonly lt: string; readonly limit?: number }) {
+    let above = range.gte
+    let left = range.limit ?? Number.POSITIVE_INFINITY
+    for await (const page of pagesOf(this.#database, range)) {
+      const last = page.at(-1)?.[0] ?? range.lt
       this.#assertSound(above, last)
       above = last
       left -= page.length
-      for (const [key, record] of page) {
-        if (!key.startsWith(ownPrefix)) yield { key, value: this.#open(key, record) }
-      }
+      yield* page
     }
-    if (left > 0) this.#assertSound(above, lt)
+    if (left > 0) this.#assertSound(above, range.lt)
   }
 
   async close(): Promise<void> {
@@ -286,13 +312,13 @@ function isDatabase(db: string): boolean {
   return existsSync(join(db, 'CURRENT'))
 }
 
-function heldError(error: NfltrError, holderFile: string): NfltrError {
+export function heldError(error: NfltrError | undefined, holderFile: string): NfltrError {
   const holder = readHolder(holderFile)
   const by = holder === undefined ? 'another process' : `process ${holder.pid} on ${holder.host} since ${holder.since}`
   return new NfltrError('store_held', `The store was held by ${by}.`, {
     hint: 'End that process first, or wait for it to end.',
     details: { ...holder },
-    cause: error,
+    ...(error === undefined ? {} : { cause: error }),
   })
 }
 

@@ -32,6 +32,7 @@ export class MemoryStore implements Store {
   readonly failed: Promise<Error>
   readonly condition: StoreCondition = { state: 'sound', damage: [] }
   readonly damaged: Promise<StoreDamage> = new Promise(() => undefined)
+  readonly lost: readonly StoreDamage[] = []
   readonly disk: MemoryDisk
   /** Syncs so far: group commit makes them fewer than batches. */
   syncs = 0

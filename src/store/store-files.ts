@@ -29,6 +29,8 @@ export interface StoreHolder {
   readonly since: string
   /** The session that a hub serves. */
   readonly session?: string
+  /** The database is not open: another is being made in its place. */
+  readonly task?: 'repair'
 }
 
 /** Says that the store exists, which it is, and how far it had come at the last opening or orderly end. */

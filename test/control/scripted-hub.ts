@@ -41,6 +41,16 @@ export function scriptedHub(): ScriptedHub {
       usage: { input_tokens: 0, output_tokens: 0, cost_usd: 0 },
       store: { state: 'sound', damage: [] },
     }),
+    backup: async ({ file }) => ({
+      file,
+      hub_id: 'hub-test',
+      store_id: '00',
+      incarnation: 1,
+      commits: 1,
+      records: 1,
+      bytes: 1,
+      made_at: '2030-01-01T00:00:00.000Z',
+    }),
     showAgent: async (id) => ({ agent_id: id }),
     account: async () => ({ hubId: 'hub_1', head: { seq: 0, hash: '' }, lines: [] }),
     receipt: async (id, { turn = 1 }) => ({

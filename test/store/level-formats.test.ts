@@ -46,7 +46,7 @@ describe('what is no file of LevelDB', () => {
       readLog(bytes)
       for (const read of [
         () => unpackSnappy(bytes, 1_000_000),
-        () => entriesOf(bytes),
+        () => [...entriesOf(bytes)],
         () => unpack(bytes),
         () => readManifest(bytes),
         () => readTableIndex((from, length) => bytes.subarray(from, from + length), bytes.length),

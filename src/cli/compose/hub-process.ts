@@ -8,6 +8,7 @@ import { systemLiveness } from '../../platform/liveness.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { HubStatusDocument } from '../../ports/hub-api.ts'
 import { Engine } from '../../runtime/engine.ts'
+import { writeBackup } from '../../store/backup.ts'
 import { openHome } from '../../store/home/home.ts'
 import { openLevelStore } from '../../store/level-store.ts'
 import type { HubServeOptions } from '../commands/hub.ts'
@@ -18,6 +19,7 @@ import { processLifetime } from './lifetime.ts'
 import { openMeshProcess, requireRole } from './mesh-process.ts'
 import { projectOf } from './project.ts'
 import { guardRestarts } from './restart-guard.ts'
+import { backupDocument, repairCommandOf } from './store-world.ts'
 import { Teardown } from './teardown.ts'
 
 /**
@@ -39,7 +41,9 @@ export async function serveHub(
   const teardown = new Teardown()
   let guard: ReturnType<typeof guardRestarts> | undefined
   try {
-    const store = await openLevelStore(home.paths.hub(project.hubId))
+    const store = await openLevelStore(home.paths.hub(project.hubId), {
+      repairCommand: repairCommandOf(project.hubId),
+    })
     teardown.add(() => store.close())
     // A hub that its adapter starts says that it may end when idle; any other start is a person's.
     const isAskedFor = options.exitWhenIdle !== true
@@ -62,6 +66,10 @@ export async function serveHub(
       clock,
       liveness: systemLiveness(),
       random: systemRandom(),
+      backup: async (file) => {
+        const of = { hubId: project.hubId, version: context.version }
+        return backupDocument(file, await writeBackup(store, file, of))
+      },
       facts: {
         hubId: project.hubId,
         project: project.folder,

@@ -102,7 +102,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
     requireRole(machine, 'node')
     tell({ event: 'joined', mesh_id: machine.meshId, name: machine.membership.name, peer_id: machine.peerId })
     const links = watchLinks(mesh, tell)
-    const store = await openLevelStore(home.paths.node)
+    const store = await openLevelStore(home.paths.node, { repairCommand: 'nfltr node repair' })
     teardown.add(() => store.close())
     const isAskedFor = process.stdin.isTTY === true
     guard = guardRestarts(home.paths.node, { isAskedFor, command: 'nfltr node join, in a terminal', teardown })

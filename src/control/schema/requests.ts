@@ -21,6 +21,8 @@ export const keyRequest = z.strictObject({ call_key: z.string().min(8).max(400) 
 
 export const leaveRequest = z.strictObject({ is_forced: z.boolean() })
 
+export const backupRequest = z.strictObject({ file: z.string().min(1).max(4_096).startsWith('/') })
+
 export const paths = {
   hold: '/v1/hold',
   call: '/v1/call',
@@ -29,6 +31,7 @@ export const paths = {
   doubt: '/v1/doubt',
   status: '/v1/status',
   stop: '/v1/stop',
+  backup: '/v1/backup',
   leave: '/v1/leave',
   account: '/v1/account',
   agent: '/v1/agents/:id',

@@ -72,7 +72,7 @@ class DatabaseFiles {
   manifest(): Manifest | undefined {
     const current = this.read('CURRENT')?.toString('latin1')
     if (current === undefined) return undefined
-    if (!/^MANIFEST-\d{6,}\n$/.test(current)) {
+    if (!namesManifest(current)) {
       this.#findings.push({ file: 'CURRENT', found: 'it named no MANIFEST' })
       return undefined
     }
@@ -125,6 +125,11 @@ class DatabaseFiles {
     this.#mayBeChanging = true
     this.#findings.push({ found: 'it was missing', ...finding })
   }
+}
+
+/** What CURRENT has to say, exactly: LevelDB would not read it otherwise. */
+export function namesManifest(current: string): boolean {
+  return /^MANIFEST-\d{6,}\n$/.test(current)
 }
 
 /** The logs that are not in tables yet, oldest first. */

@@ -42,22 +42,32 @@ export function readTableIndex(read: ReadBytes, sizeBytes: number): TableIndex {
   const reader = new ByteReader(footer.subarray(0, 40))
   const meta = handleOf(reader)
   const index = handleOf(reader)
-  const filters = entriesOf(unpack(readBlock(read, meta, sizeBytes, 'the list of filters'))).map(({ value }) =>
+  const filters = [...entriesOf(unpack(readBlock(read, meta, sizeBytes, 'the list of filters')))].map(({ value }) =>
     handleOf(new ByteReader(value)),
   )
   for (const filter of filters) readBlock(read, filter, sizeBytes, 'a filter')
-  const blocks = entriesOf(unpack(readBlock(read, index, sizeBytes, 'the index'))).map(
+  const blocks = [...entriesOf(unpack(readBlock(read, index, sizeBytes, 'the index')))].map(
     ({ key, value }): DataBlock => ({ ...handleOf(new ByteReader(value)), upTo: userKey(key) }),
   )
   return { blocks, checked: [meta, index, ...filters] }
 }
 
 /** A block with its trailer, checked. @throws {MalformedError} */
-export function readBlock(read: ReadBytes, { offset, size }: BlockHandle, sizeBytes: number, what: string): Uint8Array {
-  if (offset + size + trailerBytes > sizeBytes) throw new MalformedError(`${what} was outside the file`)
-  const bytes = read(offset, size + trailerBytes)
+export function readBlock(read: ReadBytes, handle: BlockHandle, sizeBytes: number, what: string): Uint8Array {
+  const bytes = readBlockBytes(read, handle, sizeBytes, what)
   if (!checks(bytes)) throw new MalformedError(`${what} did not match its checksum`)
   return bytes
+}
+
+/** A block with its trailer as it lies in the file. @throws {MalformedError} where the file does not hold so much */
+export function readBlockBytes(
+  read: ReadBytes,
+  { offset, size }: BlockHandle,
+  sizeBytes: number,
+  what = 'a block',
+): Uint8Array {
+  if (offset + size + trailerBytes > sizeBytes) throw new MalformedError(`${what} was outside the file`)
+  return read(offset, size + trailerBytes)
 }
 
 /** Whether a block with its trailer is as it was written. */
@@ -81,31 +91,22 @@ export interface TableEntry {
   readonly value: Uint8Array
 }
 
-/** The entries of an unpacked block. @throws {MalformedError} */
-export function entriesOf(block: Uint8Array): TableEntry[] {
+/** The entries of an unpacked block. @throws {MalformedError} at the first that is none */
+export function* entriesOf(block: Uint8Array): Generator<TableEntry> {
   if (block.length < 4) throw new MalformedError('a block was too short')
   const restarts = readUint32(block, block.length - 4)
   const end = block.length - 4 * (restarts + 1)
   if (end < 0) throw new MalformedError('a block had no entries')
   const reader = new ByteReader(block.subarray(0, end))
-  const entries: TableEntry[] = []
   let key = ''
   while (!reader.isAtEnd) {
     const [shared, own, length] = [reader.varint(), reader.varint(), reader.varint()]
     if (shared > key.length) throw new MalformedError('a key shared more than there was')
     key = key.slice(0, shared) + latin1(reader.take(own))
-    entries.push({ key, value: reader.take(length) })
+    yield { key, value: reader.take(length) }
   }
-  return entries
 }
 
 function handleOf(reader: ByteReader): BlockHandle {
   return { offset: reader.varint(), size: reader.varint() }
-}
-
-/** For messages: keys as they are shown. */
-export function shownKey(key: string): string {
-  return latin1(Buffer.from(key, 'latin1'))
-    .replace(/[^!-~]/g, '?')
-    .slice(0, 120)
 }

@@ -1,0 +1,132 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { compose } from '../../src/cli/compose.ts'
+import type { CliIo } from '../../src/cli/io.ts'
+import { buildProgram } from '../../src/cli/program.ts'
+import { openHome } from '../../src/store/home/home.ts'
+import { openLevelStore } from '../../src/store/level-store.ts'
+import { put } from '../contracts/test-keyspace.ts'
+
+let root: string
+let dir: string
+let nodeDir: string
+
+beforeEach(async () => {
+  root = mkdtempSync(join(tmpdir(), 'nfltr-store-commands-'))
+  const { paths } = openHome({ home: root, env: {} })
+  dir = paths.hub('hub-1')
+  nodeDir = paths.node
+  for (const folder of [dir, nodeDir]) await fill(folder)
+})
+afterEach(() => rmSync(root, { recursive: true, force: true }))
+
+async function fill(folder: string): Promise<void> {
+  const store = await openLevelStore(folder)
+  await store.commit([put('hub/brief/tsk_1', 'one'), put('hub/brief/tsk_2', 'two')])
+  await store.close()
+}
+
+/** Runs a command, and gives back what it answers with --json and to people. */
+async function run(...args: string[]): Promise<{ readonly document: object; readonly text: string }> {
+  let answered: { document: object; text: string } | undefined
+  const io: CliIo = {
+    isJson: true,
+    isInteractive: false,
+    answer: (document, text) => {
+      answered = { document, text }
+    },
+    event: () => undefined,
+    note: () => undefined,
+    fail: () => undefined,
+    ask: () => Promise.reject(new Error('nobody is there')),
+    readInput: () => Promise.reject(new Error('nothing is there')),
+    flushed: () => Promise.resolve(),
+  }
+  await buildProgram(compose({ io, env: {} })).parseAsync(['--home', root, ...args], { from: 'user' })
+  if (answered === undefined) throw new Error('the command did not answer')
+  return answered
+}
+
+function damageLog(folder: string, at: number): void {
+  const log = readdirSync(join(folder, 'db')).find(
+    (name) => name.endsWith('.log') && statSync(join(folder, 'db', name)).size > 0,
+  )
+  const path = join(folder, 'db', log ?? '')
+  const bytes = readFileSync(path)
+  bytes[at] = (bytes[at] ?? 0) ^ 16
+  writeFileSync(path, bytes)
+}
+
+describe('nfltr hub repair', () => {
+  test('says that a sound store is sound', async () => {
+    const { document, text } = await run('hub', 'repair', '--hub-id', 'hub-1')
+
+    expect(document).toMatchObject({ hub_id: 'hub-1', outcome: 'sound', records: 2, records_expected: 2, lost: [] })
+    expect(text).toContain('Nothing was changed')
+  })
+
+  test('puts a flipped bit right, which the store was refused for with this very command', async () => {
+    damageLog(dir, 40)
+    await expect(run('hub', 'backup', '--hub-id', 'hub-1', join(root, 'b'))).rejects.toMatchObject({
+      code: 'store_damaged',
+      hint: expect.stringContaining('nfltr hub repair --hub-id hub-1'),
+    })
+
+    const { document, text } = await run('hub', 'repair', '--hub-id', 'hub-1')
+
+    expect(document).toMatchObject({
+      outcome: 'whole',
+      records: 2,
+      corrections: [{ found: expect.any(String) }],
+      lost: [],
+    })
+    expect(text).toContain('put right: ')
+    expect(await run('hub', 'repair', '--hub-id', 'hub-1')).toMatchObject({ document: { outcome: 'sound' } })
+  })
+
+  test('forgets that its process died on the store that it was', async () => {
+    writeFileSync(join(dir, 'starts.json'), '{"deaths":[]}')
+    damageLog(dir, 40)
+
+    await run('hub', 'repair', '--hub-id', 'hub-1')
+
+    expect(readdirSync(dir)).not.toContain('starts.json')
+  })
+
+  test('of a hub that never was is told', async () => {
+    await expect(run('hub', 'repair', '--hub-id', 'hub-2')).rejects.toMatchObject({ code: 'not_found' })
+  })
+})
+
+test('nfltr node repair names what was lost in words', async () => {
+  const log = readdirSync(join(nodeDir, 'db')).filter((name) => name.endsWith('.log'))
+  for (const name of log) rmSync(join(nodeDir, 'db', name))
+
+  const { document, text } = await run('node', 'repair')
+
+  expect(document).toMatchObject({ outcome: 'lossy', incarnation: 2, lost: [{ kind: 'file' }, {}, {}] })
+  expect(document).not.toHaveProperty('hub_id')
+  expect(text).toContain('lost: ')
+  expect(text).toContain('comes again')
+})
+
+test('nfltr hub backup and restore put a hub back to what it was', async () => {
+  const file = join(root, 'backup')
+  const made = await run('hub', 'backup', '--hub-id', 'hub-1', file)
+  const store = await openLevelStore(dir)
+  await store.commit([put('hub/brief/tsk_3', 'three')])
+  await store.close()
+
+  const { document, text } = await run('hub', 'restore', '--hub-id', 'hub-1', file)
+
+  expect(made.document).toMatchObject({ hub_id: 'hub-1', file, records: 2, incarnation: 1 })
+  expect(document).toMatchObject({ hub_id: 'hub-1', records: 2, incarnation: 2, kept_as: expect.any(String) })
+  expect(text).toContain('maybe_seen: true')
+  const back = await openLevelStore(dir)
+  expect(await back.get('hub/brief/tsk_3')).toBeUndefined()
+  expect(await back.get('hub/brief/tsk_2')).toBeDefined()
+  await back.close()
+  await expect(run('hub', 'backup', '--hub-id', 'hub-3', file)).rejects.toMatchObject({ code: 'not_found' })
+})
