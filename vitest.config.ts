@@ -7,8 +7,8 @@ const guardBin = join(import.meta.dirname, 'test/fixtures/guard/bin')
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts', 'relay-node/**/*.test.ts', 'sim/**/*.test.ts'],
-    // Suites that need the real agent program, which `npm test` must never start; they have commands of their own.
-    exclude: ['**/node_modules/**', 'dist/**', 'test/claude/**'],
+    // Suites that need the real agent program, which `npm test` must never start, or root; they have commands of their own.
+    exclude: ['**/node_modules/**', 'dist/**', 'test/claude/**', 'test/lan/**'],
     env: { PATH: `${guardBin}${delimiter}${process.env['PATH'] ?? ''}` },
     setupFiles: ['test/guard/setup.ts'],
     pool: 'forks',
