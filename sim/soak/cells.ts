@@ -88,6 +88,12 @@ export function planCampaign(trials: number, seed: number): readonly TrialPlan[]
   })
 }
 
+/** A trial for a cell that its planned kills missed: a process may be gone before its turn comes. */
+export function planTopUp(cell: Kill, options: { readonly number: number; readonly seed: number }): TrialPlan {
+  const seed = Math.imul(options.seed + 1, 1_000_003) + options.number - 1
+  return { number: options.number, seed, isLong: false, kind: 'held', kills: [cell] }
+}
+
 function drawDelays(random: SeededRandom): readonly { process: ProcessKind; afterMs: number }[] {
   return Array.from({ length: random.int(1, 3) }, () => ({
     process: random.pick(processes),

@@ -4,15 +4,25 @@
  * what the machine does in between does not. `--only N` runs one trial of the campaign, `--figures` writes
  * docs/reference/figures/soak-kill.json. See docs/internals/testing.md.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { repository } from '../../test/e2e/machine.ts'
-import { cellMin, cellName, cells, phases, planCampaign, processes, type TrialPlan, wholeCampaign } from './cells.ts'
+import { writeFigures } from '../figures.ts'
+import {
+  cellMin,
+  cellName,
+  cells,
+  type Kill,
+  phases,
+  planCampaign,
+  planTopUp,
+  processes,
+  type TrialPlan,
+  wholeCampaign,
+} from './cells.ts'
 import { judge, type Verdict } from './judge.ts'
 import { Mesh } from './mesh.ts'
 import { Trial } from './trial.ts'
@@ -30,6 +40,7 @@ interface Options {
 }
 
 interface Tally {
+  run: number
   readonly kills: Map<string, number>
   readonly missed: Map<string, number>
   readonly outcomes: Map<string, number>
@@ -63,6 +74,7 @@ function count(counts: Map<string, number>, name: string): void {
 
 async function runTrial(mesh: Mesh, plan: TrialPlan, tally: Tally): Promise<readonly string[]> {
   const started = performance.now()
+  tally.run += 1
   const trial = new Trial(mesh, plan)
   let verdict: Verdict
   try {
@@ -88,6 +100,25 @@ async function runTrial(mesh: Mesh, plan: TrialPlan, tally: Tally): Promise<read
   return verdict.objections
 }
 
+/** Trials beyond the planned ones that a campaign may take to fill its cells. */
+const topUpMax = 12
+
+/** Cells that were hit too seldom. A part of a campaign fills none. */
+function thinCells(options: Options, tally: Tally): readonly Kill[] {
+  if (options.only !== undefined || options.trials < wholeCampaign) return []
+  return cells.filter((cell) => (tally.kills.get(cellName(cell)) ?? 0) < cellMin)
+}
+
+/** The planned trials, and then, as long as cells are thin, one for the first of them. */
+function* withTopUp(plans: readonly TrialPlan[], options: Options, tally: Tally): Generator<TrialPlan, void> {
+  yield* plans
+  for (let extra = 1; extra <= topUpMax; extra++) {
+    const [cell] = thinCells(options, tally)
+    if (cell === undefined) return
+    yield planTopUp(cell, { number: options.trials + extra, seed: options.seed })
+  }
+}
+
 /** A mesh that failed is kept to be looked at, and the next trial gets another one. */
 async function runCampaign(options: Options, tally: Tally): Promise<void> {
   const plans = planCampaign(options.trials, options.seed).filter(
@@ -110,7 +141,7 @@ async function runCampaign(options: Options, tally: Tally): Promise<void> {
     old.dispose({ keepsFolder: left.length > 0 })
     onMesh = []
   }
-  for (const plan of plans) {
+  for (const plan of withTopUp(plans, options, tally)) {
     mesh ??= await Mesh.start(temporaryRoot)
     onMesh.push(plan.number)
     const objections = await runTrial(mesh, plan, tally)
@@ -143,37 +174,32 @@ function print(tally: Tally, seconds: number): void {
   for (const [name, times] of [...tally.outcomes].sort()) console.log(`  ${String(times).padStart(5)} ${name}`)
 }
 
-function writeFigures(options: Options, tally: Tally, seconds: number): void {
-  const file = join(repository, 'docs/reference/figures/soak-kill.json')
-  const commit = execFileSync('git', ['rev-parse', 'HEAD'], { cwd: repository, encoding: 'utf8' }).trim()
+function writeDown(options: Options, tally: Tally, startedAtMs: number): void {
+  const { trials, seed } = options
   const sorted = (counts: ReadonlyMap<string, number>): Record<string, number> => Object.fromEntries([...counts].sort())
-  const figures = {
-    commit,
-    seed: options.seed,
-    trials: options.trials,
-    failed: tally.failed.length,
-    seconds,
-    kills: sorted(tally.kills),
-    missed: sorted(tally.missed),
-    outcomes: sorted(tally.outcomes),
-  }
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, `${JSON.stringify(figures, undefined, 2)}\n`)
+  writeFigures(
+    { name: 'soak-kill', command: `npm run soak:kill -- --n ${trials} --seed ${seed}`, seed, startedAtMs },
+    {
+      trials: tally.run,
+      failed: tally.failed.length,
+      kills: sorted(tally.kills),
+      missed: sorted(tally.missed),
+      outcomes: sorted(tally.outcomes),
+    },
+  )
 }
 
 async function main(): Promise<void> {
   const options = readOptions()
-  const tally: Tally = { kills: new Map(), missed: new Map(), outcomes: new Map(), failed: [] }
-  const started = performance.now()
+  const tally: Tally = { run: 0, kills: new Map(), missed: new Map(), outcomes: new Map(), failed: [] }
+  const startedAtMs = Date.now()
   await runCampaign(options, tally)
-  const seconds = Math.round((performance.now() - started) / 1_000)
+  const seconds = Math.round((Date.now() - startedAtMs) / 1_000)
   print(tally, seconds)
-  const isWhole = options.only === undefined && options.trials >= wholeCampaign
-  const thin = isWhole ? cells.filter((cell) => (tally.kills.get(cellName(cell)) ?? 0) < cellMin) : []
+  const thin = thinCells(options, tally)
   for (const cell of thin) console.log(`fewer than ${cellMin} kills: ${cellName(cell)}`)
-  if (options.figures) writeFigures(options, tally, seconds)
-  const run = options.only === undefined ? options.trials : 1
-  console.log(`${run - tally.failed.length} passed, ${tally.failed.length} failed`)
+  if (options.figures) writeDown(options, tally, startedAtMs)
+  console.log(`${tally.run - tally.failed.length} passed, ${tally.failed.length} failed`)
   process.exit(tally.failed.length > 0 || thin.length > 0 ? 1 : 0)
 }
 
