@@ -3,7 +3,7 @@
 #
 #   scripts/install.sh              from this clone, or from an unpacked package
 #   scripts/install.sh FILE.tgz     from a packed package (npm pack)
-#   scripts/install.sh --uninstall  removes what this script installed; keys, memberships and results stay
+#   scripts/install.sh --uninstall  the same as `nfltr uninstall`: keys, memberships and results stay
 #
 # The program goes to ${XDG_DATA_HOME:-~/.local/share}/nfltr/app, the launcher to ~/.local/bin/nfltr. Each installation has
 # a folder of its own and the launcher's link is swapped in one step: a node that runs from the previous one is not
@@ -24,19 +24,6 @@ usage() {
 
 is_ours() { [ -f "$launcher" ] && grep -qxF "$mark" "$launcher"; }
 
-uninstall() {
-  if is_ours; then
-    rm -f "$launcher"
-    say "removed $launcher"
-  fi
-  if [ -d "$app" ]; then
-    rm -rf "$app"
-    rmdir "$(dirname "$app")" 2>/dev/null || true
-    say "removed $app"
-  fi
-  say 'keys, memberships and results were kept'
-}
-
 # Prints the Node.js that the launcher can rely on, or nothing. The toolchain's copy lies in a cache and does not count.
 usable_node() {
   local found
@@ -47,12 +34,29 @@ usable_node() {
   fi
 }
 
+# The program removes itself (nfltr uninstall), so that what belongs to it is written down in one place. Its launcher is not
+# asked: what it relied on may be gone.
+uninstall() {
+  local program="$app/current/bin/nfltr.js" found
+  if [ ! -f "$program" ]; then
+    say "nothing is installed in $app"
+    exit 0
+  fi
+  found="$(usable_node)"
+  if [ -z "$found" ] && [ -x "$app/current/node/bin/node" ]; then found="$app/current/node/bin/node"; fi
+  if [ -z "$found" ]; then
+    source "$root/scripts/toolchain.sh"
+    found="$(command -v node)"
+  fi
+  exec "$found" "$program" uninstall "$@"
+}
+
 tarball=''
 locked=no
 case "${1:-}" in
   --uninstall)
-    uninstall
-    exit 0
+    shift
+    uninstall "$@"
     ;;
   -*) usage ;;
   '') ;;

@@ -36,6 +36,10 @@ export function compose(given: { readonly io: CliIo; readonly env: Context['env'
       io: context.io,
       examine: async (options) => (await import('./compose/doctor.ts')).examine(context, options),
     },
+    uninstall: {
+      io: context.io,
+      uninstall: async (options) => (await import('./compose/uninstalling.ts')).uninstall(context, options),
+    },
     mcp: async (options) => (await import('./compose/mcp-process.ts')).serveAdapter(context, options),
   }
 }

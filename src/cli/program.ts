@@ -33,6 +33,7 @@ import {
 import { meshKey } from './commands/mesh-key.ts'
 import { nodeJoin, nodeLeave, nodeStatus } from './commands/node.ts'
 import { hubBackup, hubRepair, hubRestore, nodeRepair } from './commands/store.ts'
+import { uninstall } from './commands/uninstall.ts'
 import type { World } from './world.ts'
 
 /** The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs. */
@@ -109,6 +110,7 @@ export function buildProgram(world: World): Command {
   program.addCommand(audit(world.audit))
   program.addCommand(doctor(world.doctor))
   program.addCommand(demo(world.demo))
+  program.addCommand(uninstall(world.uninstall))
   throwInsteadOfExit(program)
   return program
 }

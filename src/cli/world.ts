@@ -8,6 +8,7 @@ import type { McpOptions } from './commands/mcp.ts'
 import type { MeshWorld } from './commands/mesh.ts'
 import type { NodeWorld } from './commands/node.ts'
 import type { StoreWorld } from './commands/store.ts'
+import type { UninstallWorld } from './commands/uninstall.ts'
 
 /** Everything the commands do, behind interfaces; `compose.ts` is the one real implementation. */
 export interface World {
@@ -21,5 +22,6 @@ export interface World {
   readonly audit: AuditWorld
   readonly demo: DemoWorld
   readonly doctor: DoctorWorld
+  readonly uninstall: UninstallWorld
   readonly mcp: (options: McpOptions) => Promise<void>
 }

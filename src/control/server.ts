@@ -2,7 +2,7 @@ import { timingSafeEqual } from 'node:crypto'
 import { chmod } from 'node:fs/promises'
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { NfltrError } from '../core/errors.ts'
-import type { HubApi, NodeApi } from '../ports/hub-api.ts'
+import type { HubApi, HubStatusDocument, NodeApi } from '../ports/hub-api.ts'
 import { errorDocument } from './error-document.ts'
 import { Exchange } from './exchange.ts'
 import { http } from './node-http.ts'
@@ -105,7 +105,11 @@ function isToken(header: string | undefined, token: string): boolean {
   return given.length === wanted.length && timingSafeEqual(given, wanted)
 }
 
-export function hubRoutes(hub: HubApi): readonly Route[] {
+/** `more` goes into the status: what the process around the hub knows. */
+export function hubRoutes(
+  hub: HubApi,
+  more: () => Partial<HubStatusDocument> = () => ({}),
+): readonly Route[] {
   return [
     { method: 'POST', path: paths.hold, answer: (exchange) => answerHold(hub, exchange) },
     { method: 'POST', path: paths.call, answer: (exchange) => answerCall(hub, exchange) },
@@ -118,7 +122,7 @@ export function hubRoutes(hub: HubApi): readonly Route[] {
       path: paths.backup,
       answer: async (exchange) => exchange.json(await hub.backup(await exchange.body(backupRequest))),
     },
-    get(paths.status, () => hub.status()),
+    get(paths.status, async () => ({ ...(await hub.status()), ...more() })),
     get(paths.account, (exchange) => hub.account(exchange.text('from'))),
     get(paths.agent, (exchange) => hub.showAgent(exchange.part('id'))),
     get(paths.receipt, (exchange) => {

@@ -1,6 +1,6 @@
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import process from 'node:process'
 import { NfltrError } from '../core/errors.ts'
 import { checkPrivateFolder, createFileExclusively, ensurePrivateFolder, errorCode } from './files.ts'
@@ -46,6 +46,16 @@ export async function shortRunDir(
       if (!(error instanceof NfltrError) || error.code !== 'already_exists') throw error
     }
   }
+}
+
+/** The short folder that a home has made for its sockets, where it needed one and the folder is still ours. */
+export async function recordedSocketsDir(runDir: string): Promise<string | undefined> {
+  const recorded = await readRecord(join(runDir, 'run.json'))
+  if (recorded === undefined || !/^nfltr-[A-Za-z0-9]{6}$/.test(basename(recorded))) return undefined
+  return checkPrivateFolder(recorded).then(
+    () => recorded,
+    () => undefined,
+  )
 }
 
 /** Path of a socket in a folder of {@link shortRunDir}. The folder is checked again: it is the only lock on the socket. */

@@ -132,6 +132,8 @@ export interface HubStatusDocument {
   readonly usage: { readonly input_tokens: number; readonly output_tokens: number; readonly cost_usd: number }
   /** What is known of its store's records. */
   readonly store: StoreCondition
+  /** Why hellos were refused, here or there, of the last ones; its process adds them. */
+  readonly refused_hellos?: readonly { readonly code: string; readonly message: string; readonly by: string }[]
 }
 
 /** `hub backup`. */

@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { installFakeClaude } from '../fixtures/fake-claude/install.ts'
 import { newMachine } from './machine.ts'
+import { meshOfTwo } from './mesh-of-two.ts'
 
 interface Check {
   readonly name: string
@@ -36,4 +37,36 @@ describe('doctor', () => {
     ])
     for (const check of checks) expect(check.ok || check.fix !== undefined).toBe(true)
   }, 60_000)
+})
+
+describe('doctor --node', () => {
+  test('says whether a spawn would find a machine ready, why it would not, and why hellos were refused', async () => {
+    await using mesh = await meshOfTwo({ nodeFlags: ['--claude', '/nowhere/claude', '--allow-all-tools'] })
+    const checksOf = async (args: readonly string[], machine = mesh.hub): Promise<ReadonlyMap<string, Check>> => {
+      const { stdout } = await machine.run(['doctor', '--claude', '/nowhere/claude', ...args, '--json'])
+      return new Map((JSON.parse(stdout) as { checks: Check[] }).checks.map((check) => [check.name, check]))
+    }
+
+    const unknown = await checksOf(['--node', 'vm9'])
+    expect(unknown.get('member')).toMatchObject({ ok: false, message: 'No member is called vm9.' })
+    expect(unknown.get('refusals')).toMatchObject({ ok: true, message: 'no hello was refused' })
+
+    const hub = mesh.hub.start(['hub', 'serve'])
+    await hub.event('ready')
+    const ofNode = async (field: string) => (await mesh.node.json(['node', 'status']))[field] as readonly Check[]
+    await expect.poll(async () => (await ofNode('hubs')).length, { timeout: 30_000 }).toBe(1)
+    const known = await checksOf(['--node', 'vm1'])
+    expect(known.get('member')).toMatchObject({ ok: true })
+    expect(known.get('reach')).toMatchObject({ ok: true, message: 'vm1 answered' })
+    expect(known.get('node')).toMatchObject({ ok: false, message: expect.stringContaining('vm1 takes no agents') })
+
+    await mesh.hub.json(['mesh', 'revoke', 'vm1'])
+    // The node dials the hub again, and hears why it is refused.
+    await expect.poll(async () => (await ofNode('refused_hellos')).length, { timeout: 30_000 }).toBeGreaterThan(0)
+    expect((await checksOf([], mesh.node)).get('refusals')).toMatchObject({
+      ok: false,
+      message: expect.stringContaining('revoked'),
+      fix: expect.stringContaining('out of the mesh'),
+    })
+  }, 120_000)
 })

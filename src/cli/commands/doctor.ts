@@ -12,13 +12,19 @@ export interface Check {
 
 export interface DoctorWorld {
   readonly io: CliIo
-  examine(options: { readonly home?: string; readonly claude?: string }): Promise<readonly Check[]>
+  examine(options: {
+    readonly home?: string
+    readonly claude?: string
+    /** A machine of the mesh to look at as well. */
+    readonly node?: string
+  }): Promise<readonly Check[]>
 }
 
 /** `nfltr doctor` — looks at everything a spawn on this machine needs, and names the one thing to fix first. */
 export function doctor(world: DoctorWorld): Command {
   return leaf('doctor', 'check what this machine needs to run agents, and say what to fix')
     .option('--claude <path>', 'the Claude Code program to check')
+    .option('--node <name>', 'also whether that machine of the mesh is ready to run agents')
     .action(async (_options: unknown, command: Command) => {
       const checks = await world.examine(command.optsWithGlobals())
       const first = checks.find((check) => !check.ok)

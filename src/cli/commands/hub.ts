@@ -4,6 +4,7 @@ import type { StoreCondition } from '../../ports/store.ts'
 import { hubLeaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { collectText } from '../values.ts'
+import { refusedLine } from './refused-hello.ts'
 
 export interface HubWorld {
   readonly io: CliIo
@@ -32,6 +33,7 @@ export function hubStatus(world: HubWorld): Command {
         `hub ${status.hub_id} of ${status.project} (pid ${status.pid}): ${status.state}`,
         `agents: ${agents.join(', ') || 'none'}; undelivered: ${status.undelivered}`,
         ...storeLines(status.store),
+        ...(status.refused_hellos ?? []).map(refusedLine),
       ].join('\n'),
     )
   })

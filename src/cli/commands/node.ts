@@ -7,6 +7,7 @@ import type { CliIo } from '../io.ts'
 import { collect, collectText, keyValue, machineName, span, wholeNumber } from '../values.ts'
 import { storeLines } from './hub.ts'
 import { knockingText } from './mesh.ts'
+import { type RefusedHello, refusedLine } from './refused-hello.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
@@ -100,6 +101,7 @@ export function nodeStatus(world: NodeWorld): Command {
         ...agents.map((agent) => `  ${String(agent['agent_id'])} ${String(agent['state'])}`),
         ...(store === undefined ? [] : storeLines(store)),
         ...lanLine(status['lan']),
+        ...((status['refused_hellos'] ?? []) as readonly RefusedHello[]).map(refusedLine),
       ].join('\n'),
     )
   })

@@ -12,6 +12,7 @@ import { openHome } from '../../store/home/home.ts'
 import type { Check } from '../commands/doctor.ts'
 import type { Context } from '../compose.ts'
 import { agentProgram, credentialOf } from './agent-program.ts'
+import { memberChecks } from './doctor-members.ts'
 import { shakeHands } from './handshake.ts'
 import { instant } from './instant.ts'
 import { lookAround } from './look-around.ts'
@@ -23,7 +24,7 @@ const diskNeededBytes = 64 * 1024 * 1024
 /** Everything a spawn on this machine needs, looked at in the order in which a person would mend it. */
 export async function examine(
   context: Context,
-  options: { readonly home?: string; readonly claude?: string },
+  options: { readonly home?: string; readonly claude?: string; readonly node?: string },
 ): Promise<readonly Check[]> {
   const home = openHome({ ...options, env: context.env })
   const settings = await settingsOfHome(context, home)
@@ -40,6 +41,7 @@ export async function examine(
     await handshake(context, home, driver),
     await mesh(home),
     ...(await links(context, home)),
+    ...(await memberChecks(context, home, options)),
     await onPath(context),
   ]
 }

@@ -18,6 +18,7 @@ import { keepIssuer } from './issuer.ts'
 import { processLifetime } from './lifetime.ts'
 import { openMeshProcess, requireRole } from './mesh-process.ts'
 import { projectOf } from './project.ts'
+import { refusedHellos } from './refused-hellos.ts'
 import { guardRestarts } from './restart-guard.ts'
 import { backupDocument, repairCommandOf } from './store-world.ts'
 import { Teardown } from './teardown.ts'
@@ -81,7 +82,10 @@ export async function serveHub(
     teardown.add(() => hub.close())
     const issuer = await keepIssuer(context, { home })
     teardown.add(() => issuer.close())
-    const control = await publishControl(home.paths, { kind: 'hub', hubId: project.hubId }, hubRoutes(hub))
+    const routes = hubRoutes(hub, () => ({
+      refused_hellos: refusedHellos(meshProcess.mesh.refusalNotices(), 'this_hub'),
+    }))
+    const control = await publishControl(home.paths, { kind: 'hub', hubId: project.hubId }, routes)
     teardown.add(() => control.close())
     ready(await hub.status())
     guard.ready()

@@ -1,4 +1,4 @@
-import type { LanStatus, RosterEntry, TrustAlarm } from '../../mesh/peers.ts'
+import type { LanStatus, RefusalNotice, RosterEntry, TrustAlarm } from '../../mesh/peers.ts'
 import type { Home } from '../../ports/home.ts'
 import type { MemberFacts } from '../../ports/peers.ts'
 import type { Context } from '../compose.ts'
@@ -19,6 +19,10 @@ export interface Surroundings {
   readonly directory: readonly RosterEntry[]
   readonly alarms: readonly TrustAlarm[]
   readonly lan: LanStatus
+  /** What refused hellos said while this looked. */
+  readonly refusals: readonly RefusalNotice[]
+  /** Why a member did not answer, where an attempt failed. */
+  readonly whyNot: (machinePeerId: string) => string | undefined
 }
 
 /** Says hello to every member that can be reached, so that *online* is a fact and not a memory. */
@@ -45,6 +49,12 @@ export async function lookAround(context: Context, home: Home): Promise<Surround
       mesh.watch({ up: (peer) => heard(peer.machinePeerId), down: () => undefined })
     })
     const onlinePeerIds = new Set(mesh.connected().map((peer) => peer.machinePeerId))
+    const reasons = new Map(
+      others.flatMap(({ machinePeerId }) => {
+        const why = mesh.whyNotConnected(machinePeerId)
+        return why === undefined ? [] : [[machinePeerId, why.message] as const]
+      }),
+    )
     return {
       others: others.map((member) => member.name),
       online: others.filter((member) => onlinePeerIds.has(member.machinePeerId)).map((member) => member.name),
@@ -53,6 +63,8 @@ export async function lookAround(context: Context, home: Home): Promise<Surround
       directory: mesh.directory(),
       alarms: mesh.alarms(),
       lan: mesh.lanStatus(),
+      refusals: mesh.refusalNotices(),
+      whyNot: (machinePeerId) => reasons.get(machinePeerId),
     }
   } finally {
     await around.close()

@@ -5,6 +5,7 @@ import { freeBytes } from '../../platform/disk.ts'
 import type { Home } from '../../ports/home.ts'
 import type { Store } from '../../ports/store.ts'
 import { instant } from './instant.ts'
+import { refusedHellos } from './refused-hellos.ts'
 
 /** Since when each peer is connected. */
 export interface LinkLog {
@@ -51,11 +52,7 @@ export async function nodeStatusDocument(of: {
       entries: hubs.reduce((sum, { outbox }) => sum + outbox.entries, 0),
       bytes: hubs.reduce((sum, { outbox }) => sum + outbox.bytes, 0),
     },
-    refused_hellos: mesh.refusalNotices().map(({ code, message, isByPeer }) => ({
-      code,
-      message,
-      by: isByPeer ? 'peer' : 'this_node',
-    })),
+    refused_hellos: refusedHellos(mesh.refusalNotices(), 'this_node'),
     disk: { free_bytes: free, state: free < diskFullBytes ? 'full' : free < diskLowBytes ? 'low' : 'ok' },
     store: of.store.condition,
     allows: allowsDocument(node.card, of.allowHubs),
