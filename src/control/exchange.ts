@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type * as z from 'zod'
 import { NfltrError } from '../core/errors.ts'
+import { wordsOf } from './schema/issue-words.ts'
 import { requestMaxBytes } from './schema/requests.ts'
 
 export type SendLine = (line: Readonly<Record<string, unknown>>) => Promise<void>
@@ -44,8 +45,7 @@ export class Exchange {
     if (parsed.success) return parsed.data
     const issue = parsed.error.issues[0]
     const argument = issue?.path.join('.') ?? ''
-    const why = issue?.message ?? 'it is not valid'
-    throw new NfltrError('invalid_argument', `The request's ${argument || 'body'} was refused: ${why}.`, {
+    throw new NfltrError('invalid_argument', `The request's ${argument || 'body'} was refused: it ${wordsOf(issue)}.`, {
       details: { argument },
     })
   }

@@ -24,6 +24,8 @@ export interface Membership {
   readonly issuedAtMs: number
   readonly expiresAtMs: number
   readonly serial: number
+  /** Since when the machine has its name; absent: since `issuedAtMs`. */
+  readonly namedAtMs?: number
 }
 
 /** What a process certificate says, once its signature was checked. */
@@ -125,6 +127,19 @@ export function isGoneFor(
   member: { readonly roles: readonly Role[]; readonly revokedAtMs?: number },
 ): boolean {
   return member.revokedAtMs !== undefined || !member.roles.includes(role)
+}
+
+/** A machine that has a name, as the order of those that share one needs it. */
+export type Named = Pick<Membership, 'machinePeerId' | 'issuedAtMs' | 'namedAtMs'>
+
+/**
+ * Orders machines that share a name, which two owners that do not hear of each other may give: it belongs to the one that has
+ * had it longest, and among those to the lower PeerId (rule 17). The same everywhere, and a renewal changes nothing of it.
+ */
+export function byHolder(a: Named, b: Named): number {
+  const byAge = (a.namedAtMs ?? a.issuedAtMs) - (b.namedAtMs ?? b.issuedAtMs)
+  if (byAge !== 0) return byAge
+  return a.machinePeerId < b.machinePeerId ? -1 : a.machinePeerId === b.machinePeerId ? 0 : 1
 }
 
 /** Why a machine that is known is no node or hub any more, in words. */

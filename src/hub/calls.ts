@@ -1,3 +1,4 @@
+import { wordsOf } from '../control/schema/issue-words.ts'
 import { toolInputs } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { type ToolCall, type ToolName, toolNames } from '../ports/hub-api.ts'
@@ -74,7 +75,7 @@ function parse<Name extends ToolName>(tool: Name, args: ToolCall['args']): Input
   const issue = parsed.error.issues[0]
   const unknown = issue?.code === 'unrecognized_keys' ? issue.keys[0] : undefined
   const argument = unknown ?? String(issue?.path[0] ?? '')
-  const what = unknown === undefined ? (issue?.message ?? 'is not valid') : 'is not an argument of this tool'
+  const what = unknown === undefined ? wordsOf(issue) : 'is not an argument of this tool'
   throw new NfltrError('invalid_argument', `${tool}: ${argument}: ${what}`, {
     hint: `The arguments of ${tool} are ${Object.keys(toolInputs[tool].shape).join(', ')}.`,
     details: { argument },

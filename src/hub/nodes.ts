@@ -1,6 +1,6 @@
 import { type Contact, type ContactEvent, type ContactState, mayPlace, noContact, stepContact } from '../core/lease.ts'
 import { limits } from '../core/limits.ts'
-import { isGoneFor } from '../core/membership.ts'
+import { byHolder, isGoneFor } from '../core/membership.ts'
 import type { Capacity, NodeCard } from '../core/model.ts'
 import type { NodeView } from '../core/placement.ts'
 import { encodeRecord } from '../core/record-json.ts'
@@ -72,9 +72,10 @@ export class Nodes {
         .map((member) => [member.machinePeerId, member]),
     )
     const connected = new Map(this.#parts.peers.connected().map((peer) => [peer.peerId, peer]))
+    // Of those that share a name the one that it belongs to is first, and so the one that the name means.
     return [...members.values()]
+      .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : byHolder(a, b)))
       .map((member) => this.#view(member.machinePeerId, { member, peer: connected.get(member.machinePeerId) }))
-      .sort((a, b) => (a.name < b.name ? -1 : 1))
   }
 
   /** What placement chooses from. */

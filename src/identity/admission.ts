@@ -18,11 +18,13 @@ export interface NewMember {
   readonly nowMs: number
   /** The highest serial that is known of other issuers; the new one is above it. */
   readonly serialAbove?: number
+  /** Since when the machine has this name, where it had it before. */
+  readonly namedAtMs?: number
 }
 
 /** Signs a membership of a full term under a serial of its own. */
 export async function signNew(book: IssuerBook, signer: IssuerKey, member: NewMember): Promise<Issued> {
-  const { machinePeerId, name, roles, nowMs, serialAbove } = member
+  const { machinePeerId, name, roles, nowMs, serialAbove, namedAtMs } = member
   const membership: Membership = {
     meshId: signer.meshId,
     issuerId: signer.issuerId,
@@ -32,6 +34,7 @@ export async function signNew(book: IssuerBook, signer: IssuerKey, member: NewMe
     issuedAtMs: nowMs,
     expiresAtMs: nowMs + limits.membershipTermMs,
     serial: await book.nextSerial(serialAbove),
+    ...(namedAtMs === undefined ? {} : { namedAtMs }),
   }
   return { envelope: await signMembership(signer.key, membership), membership }
 }

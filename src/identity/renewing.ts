@@ -30,5 +30,6 @@ export async function renewMembership(
   }
   await book.takeName(name, machinePeerId)
   const roles = renewal.roles ?? membership.roles
-  return await signNew(book, signer, { machinePeerId, name, roles, nowMs, serialAbove })
+  const namedAtMs = membership.namedAtMs ?? membership.issuedAtMs
+  return await signNew(book, signer, { machinePeerId, name, roles, nowMs, serialAbove, namedAtMs })
 }

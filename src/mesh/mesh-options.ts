@@ -7,6 +7,11 @@ import type { Random } from '../ports/random.ts'
 import type { IssuerRole } from './join.ts'
 import type { ProcessFacts, Standing } from './standing.ts'
 
+export interface BorrowedKey {
+  readonly key: PrivateKey
+  readonly giveBack: () => Promise<void>
+}
+
 export interface MeshOptions {
   /** The transport key of this process: the machine's for a node and a joiner, a key of its own for all others. */
   readonly key: PrivateKey
@@ -26,6 +31,11 @@ export interface MeshOptions {
   readonly lan?: Lan
   /** Makes this process's certificate anew before it runs out; not for a node, which has none. */
   readonly certify?: (nowMs: number) => Promise<Uint8Array>
+  /**
+   * Lends the machine's key, for as long as an issuer is asked for a membership; undefined while another process has it, which
+   * then asks itself. For a process that lasts and is not the node.
+   */
+  readonly borrowMachineKey?: () => Promise<BorrowedKey | undefined>
   /** Set for the process that holds the issuer's lock: it answers joiners. */
   readonly issuer?: IssuerRole
   /** On a node: the highest epoch seen of a hub, told to that hub in hello (rule 7). */

@@ -35,6 +35,8 @@ export class OwnPlace {
   #roster: Roster | undefined
   #trust: Trust | undefined
   #certificate: ProcessCertificate | undefined
+  /** Where this process listens, once it has said so. */
+  #listening: readonly Multiaddr[] | undefined
   #seenMs = 0
   #seenWrite: Promise<void> = Promise.resolve()
 
@@ -119,6 +121,9 @@ export class OwnPlace {
     const kept = await this.#options.files.loadMembership()
     if (kept !== undefined) await this.#options.files.saveMembership({ ...kept, membership: envelope })
     await this.#roster?.take({ membership: envelope, addressRecords: [] })
+    const { peerId } = this.#options.process
+    const isAnnounced = this.#roster?.entryOf(body.machinePeerId)?.records.has(peerId) === true
+    if (this.#listening !== undefined && !isAnnounced) await this.announce(this.#listening)
     return true
   }
 
@@ -142,7 +147,9 @@ export class OwnPlace {
   /** Puts this process into the roster, with where it listens; a command that is about to end leaves no addresses. */
   async announce(listening: readonly Multiaddr[]): Promise<void> {
     const standing = this.#standing
-    if (standing === undefined) return
+    this.#listening = listening
+    // What a revoked owner signed goes into no roster; the membership that takes its place brings the addresses with it.
+    if (standing === undefined || this.#trust?.isIssuer(standing.body.issuerId) !== true) return
     const { clock, process } = this.#options
     const isLasting = process.kind !== 'cli'
     const addressRecords = isLasting ? [await this.signAddresses(standing.meshId, listening)] : []

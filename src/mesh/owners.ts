@@ -1,6 +1,6 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { isDueForRenewal, type Membership, mayRenew } from '../core/membership.ts'
+import { byHolder, isDueForRenewal, type Membership, mayRenew } from '../core/membership.ts'
 import { signIssuerCertificate } from '../identity/envelopes.ts'
 import type { IssuerKey } from '../identity/issuer-key.ts'
 import type { IssuerSide } from './join.ts'
@@ -47,7 +47,7 @@ export function namesIn(side: IssuerSide): {
         .entries()
         .map((entry) => entry.membership.body)
         .filter((body) => body.name === name && isLive(body))
-        .sort((a, b) => a.issuedAtMs - b.issuedAtMs)[0]?.machinePeerId,
+        .sort(byHolder)[0]?.machinePeerId,
     isOut: (machinePeerId) => {
       const known = roster.entryOf(machinePeerId)?.membership.body
       return known !== undefined && !isLive(known)

@@ -14,13 +14,14 @@ import type { JoinWish, Knock, MeshAtAddress } from './join-host.ts'
 import type { LanStatus } from './lan-discovery.ts'
 import { LinkKeeper } from './link-keeper.ts'
 import { LinkReview } from './link-review.ts'
+import { askAsMachine } from './machine-asking.ts'
 import { MemberLinks } from './member-links.ts'
 import { type MeshOptions, processFacts } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { type RefusalNotice, Refusals } from './refusals.ts'
-import { Renewal, renewMember, takeOverFrom } from './renewal.ts'
+import { type Asking, Renewal, renewMember, takeOverFrom } from './renewal.ts'
 import { revoke } from './revoking.ts'
 import { factsOfMember, type RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
@@ -34,7 +35,7 @@ import { Whereabouts } from './whereabouts.ts'
 export type { IssuerRole } from './join.ts'
 export type { JoinWish } from './join-host.ts'
 export type { LanStatus } from './lan-discovery.ts'
-export type { MeshOptions } from './mesh-options.ts'
+export type { BorrowedKey, MeshOptions } from './mesh-options.ts'
 export type { RefusalNotice } from './refusals.ts'
 export type { RosterEntry } from './roster.ts'
 export type { Applied } from './roster-spread.ts'
@@ -127,7 +128,7 @@ export class MeshHost implements Peers {
       refusals,
       issuer: options.issuer,
       certify: options.certify,
-      ask: options.kind === 'node' ? () => ({ host: this.#libp2p(), options: this.#entering.options() }) : undefined,
+      ask: this.#asker(),
       onAsking: (issuerPeerId) => {
         this.#asked.add(issuerPeerId)
         return () => this.#asked.delete(issuerPeerId)
@@ -412,6 +413,19 @@ export class MeshHost implements Peers {
       issuer: this.#options.issuer,
       acceptSession: this.#acceptSession.promise,
     })
+  }
+
+  /** A node has the machine's key as its own; a hub borrows it while nobody else has it. */
+  #asker(): (() => Promise<Asking | undefined>) | undefined {
+    const { kind, borrowMachineKey } = this.#options
+    if (kind === 'node') {
+      return async () => ({ host: this.#libp2p(), options: this.#entering.options(), close: async () => undefined })
+    }
+    if (borrowMachineKey === undefined) return undefined
+    return async () => {
+      const borrowed = await borrowMachineKey()
+      return borrowed === undefined ? undefined : await askAsMachine(borrowed, this.#options)
+    }
   }
 
   #onOpen(connection: Connection): void {

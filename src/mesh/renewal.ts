@@ -20,10 +20,23 @@ export interface RenewalOptions {
   readonly issuer: IssuerRole | undefined
   /** Makes this process's certificate anew; undefined for a node, which has none. */
   readonly certify: ((nowMs: number) => Promise<Uint8Array>) | undefined
-  /** How an issuer is asked, where this process runs under the machine's own key. */
-  readonly ask: (() => { readonly host: Libp2p; readonly options: JoinHostOptions }) | undefined
+  /** How an issuer is asked under the machine's own key; undefined where this process never does. */
+  readonly ask: (() => Promise<Asking | undefined>) | undefined
   /** This connection is for asking: no hello is said on it. */
   readonly onAsking: (issuerPeerId: string) => () => void
+}
+
+/** A host under the machine's key, and what is said on it. */
+export interface Asking {
+  readonly host: Libp2p
+  readonly options: JoinHostOptions
+  /** Lets go of the host, where it was made for asking. */
+  readonly close: () => Promise<void>
+}
+
+interface Asked extends Asking {
+  readonly peerId: string
+  readonly own: Membership
 }
 
 /** How often terms are looked at; and how often an issuer is asked while this machine's own is over. In milliseconds. */
@@ -139,34 +152,43 @@ export class Renewal {
   #isOver(): boolean {
     const { place, ask } = this.#options
     const own = place.standing?.body
-    return ask !== undefined && own !== undefined && place.wallMs() > own.expiresAtMs
+    return ask !== undefined && own !== undefined && (place.wallMs() > own.expiresAtMs || !this.#counts(own))
+  }
+
+  /** Whether its issuer is one still: what a revoked owner signed counts no more. */
+  #counts(own: Membership): boolean {
+    return this.#options.place.trust?.isIssuer(own.issuerId) !== false
   }
 
   /** Whoever is an owner may be asked, in turn, until one has answered. */
   async #askForOwn(): Promise<void> {
     const { place, ask } = this.#options
     const own = place.standing?.body
-    if (ask === undefined || own === undefined || !isDueForRenewal(own, place.wallMs())) return
-    for (const { address, peerId } of issuersKnown(place)) {
-      if (this.#isClosed) return
-      try {
-        await this.#askAt(address, { peerId, own, ...ask() })
-        return
-      } catch {
-        // Not there, or it is no issuer now: the next one, or the next time.
+    if (ask === undefined || own === undefined) return
+    if (this.#counts(own) && !isDueForRenewal(own, place.wallMs())) return
+    const issuers = issuersKnown(place)
+    const asking = issuers.length === 0 ? undefined : await ask()
+    if (asking === undefined) return
+    try {
+      for (const { address, peerId } of issuers) {
+        if (this.#isClosed || (await this.#isAnswered(address, { peerId, own, ...asking }))) return
       }
+    } finally {
+      await asking.close()
     }
   }
 
-  async #askAt(
-    address: string,
-    asked: {
-      readonly peerId: string
-      readonly own: Membership
-      readonly host: Libp2p
-      readonly options: JoinHostOptions
-    },
-  ): Promise<void> {
+  async #isAnswered(address: string, asked: Asked): Promise<boolean> {
+    try {
+      await this.#askAt(address, asked)
+      return true
+    } catch {
+      // Not there, or it is no issuer now: the next one, or the next time.
+      return false
+    }
+  }
+
+  async #askAt(address: string, asked: Asked): Promise<void> {
     const { peerId, own, host, options } = asked
     // What is connected has been greeted: there the roster brings what is new.
     if (host.getConnections().some((connection) => connection.remotePeer.toString() === peerId)) return

@@ -200,6 +200,7 @@ export function factsOfMember({ membership: { body }, records, lastSeenAtMs }: R
     addresses: records.get(body.machinePeerId)?.body.addresses ?? [],
     issuedAtMs: body.issuedAtMs,
     expiresAtMs: body.expiresAtMs,
+    ...(body.namedAtMs === undefined ? {} : { namedAtMs: body.namedAtMs }),
     ...(lastSeenAtMs === undefined ? {} : { lastSeenAtMs }),
   }
 }

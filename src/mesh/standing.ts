@@ -40,9 +40,14 @@ export interface ProcessFacts {
   readonly incarnation: string
 }
 
-/** @throws {NfltrError} `bad_signature` when the membership is not of this mesh */
+/**
+ * Opens what this process shows. Its issuer may have been revoked while this machine was off: then others take it for nothing,
+ * and give it the membership that another owner made in its place.
+ *
+ * @throws {NfltrError} `bad_signature` when the membership is not of this mesh
+ */
 export async function openStanding(standing: Standing, trust: Trust): Promise<OwnStanding> {
-  const body = await trust.openMembership(standing.membership)
+  const body = await trust.openFormer(standing.membership)
   return { ...standing, body }
 }
 
@@ -116,9 +121,7 @@ export async function judgeHello(hello: Hello, against: Judgement): Promise<Prov
     )
   }
   if (hello.meshId !== against.meshId) throw new NfltrError('wrong_mesh', 'The peer belongs to another mesh.')
-  const shown = { body: await against.trust.openMembership(hello.membership), envelope: hello.membership }
-  const newest = against.newestOf(shown.body.machinePeerId) ?? shown
-  const { body: membership, envelope } = newest.body.serial > shown.body.serial ? newest : shown
+  const { body: membership, envelope } = await newestMembership(hello.membership, against)
   const objection = against.trust.objectionTo(membership)
   if (objection !== undefined) throw objection
   const certificate =
@@ -145,6 +148,20 @@ export async function judgeHello(hello: Hello, against: Judgement): Promise<Prov
     incarnation: hello.incarnation,
     softwareVersion: hello.softwareVersion,
   }
+}
+
+/**
+ * The newest membership of the machine that shows one. Where the issuer of what it shows was revoked, only another's counts:
+ * the owner that revoked it made one for each member that it knew.
+ *
+ * @throws {NfltrError} `bad_signature` where there is none that counts
+ */
+async function newestMembership(envelope: Uint8Array, against: Judgement): Promise<Signed<Membership>> {
+  const { trust, newestOf } = against
+  const former = await trust.openFormer(envelope)
+  const newest = newestOf(former.machinePeerId)
+  if (newest !== undefined && newest.body.serial > former.serial && trust.isIssuer(newest.body.issuerId)) return newest
+  return { body: await trust.openMembership(envelope), envelope }
 }
 
 const refusalTexts: Record<MembershipRefusal, string> = {

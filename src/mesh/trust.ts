@@ -98,6 +98,22 @@ export class Trust {
     return openMembership(envelope, this.issuers())
   }
 
+  /**
+   * Opens a membership also where its issuer was revoked since: it grants nothing, and says which machine it was made for.
+   *
+   * @throws {NfltrError} `bad_signature` where it never was a membership of this mesh
+   */
+  openFormer(envelope: Uint8Array): Promise<Membership> {
+    const certificates = [...this.#certificates.values()].map(({ body }) => body)
+    return openMembership(envelope, { meshId: this.#options.meshId, certificates })
+  }
+
+  /** Whether what an issuer has signed counts now. */
+  isIssuer(issuerId: string): boolean {
+    const { meshId, certificates = [] } = this.issuers()
+    return issuerId === meshId || certificates.some((certificate) => certificate.issuerId === issuerId)
+  }
+
   /** Why a membership whose signature holds is not accepted all the same. */
   objectionTo(membership: Membership): NfltrError | undefined {
     const { name, machinePeerId, serial, issuerId } = membership

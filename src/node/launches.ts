@@ -161,11 +161,31 @@ export class Launches {
     await this.#follow(attemptId, keeper)
   }
 
+  /**
+   * Ends a turn of which a former run left a folder whose journal shows that no process was started, and whose keeper is gone:
+   * none ever will be. The hub may place it again.
+   */
+  neverLaunched(attemptId: string): void {
+    this.#run(async () => {
+      const state = this.#attempts.get(attemptId)
+      if (state?.phase !== 'launching') return
+      const message = 'Its keeper ended before it had started anything.'
+      await this.#notLaunched(state, new NfltrError('launch_failed', message))
+    })
+  }
+
+  /** Whether the journal shows that no process of the attempt was ever started. Only once its folder takes no keeper any more. */
+  async #isUnlaunched(attemptId: string): Promise<boolean> {
+    const found = (await this.#ports.keepers.find()).find((attempt) => attempt.attemptId === attemptId)
+    return found === undefined || found.state === 'never_launched'
+  }
+
   async #notLaunched(state: NodeAttempt, error: unknown): Promise<void> {
     const { attemptId } = state.ref
     const proof = await prove(this.#ports, attemptId, this.#stopping.signal)
     if (proof === undefined) return
     const { message, reason } = declineOf(error)
+    const isUnlaunched = await this.#isUnlaunched(attemptId)
     const atMs = this.#ports.clock.wallMs()
     await this.#ports.engine.transact((tx) =>
       this.#attempts.dispatch(
@@ -175,8 +195,8 @@ export class Launches {
           type: 'ended',
           atMs,
           result: {
-            outcome: 'failed',
-            reason: reason === 'workspace' ? 'crashed' : reason,
+            outcome: isUnlaunched ? 'rejected' : 'failed',
+            reason: reason === 'workspace' ? (isUnlaunched ? 'declined' : 'crashed') : reason,
             text: '',
             hint: message,
             denied: [],

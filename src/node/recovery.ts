@@ -17,7 +17,8 @@ export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): r
  *
  * - `claimed`: nothing was started. The folders are made once more.
  * - `launching` without a folder: the keeper's folder comes before everything else of it, so nothing was started either.
- * - `launching` or `running` with a folder: whatever state its keeper is in, the journal is read from its beginning, and
+ * - `launching` with a folder whose journal shows that nothing was started, and whose keeper is gone: it is rejected.
+ * - `launching` or `running` with a folder otherwise: whatever state its keeper is in, the journal is read from its beginning, and
  *   ends with an exit record or with the proof that nothing runs.
  * - `running` without a folder: somebody removed it; there is only an end to prove.
  * - `collected` without a receipt: it is signed again.
@@ -42,6 +43,7 @@ export function recover(
     const folder = folders.get(attemptId)
     if (state.phase === 'claimed') launches.prepare(attemptId)
     else if (state.phase === 'launching' && folder === undefined) launches.launch(attemptId)
+    else if (state.phase === 'launching' && folder?.state === 'never_launched') launches.neverLaunched(attemptId)
     else if (isStarted(state)) launches.takeOver(attemptId, hasJournal(folder))
     else if (state.phase === 'collected' && state.receipt === undefined) receipts.make(attemptId)
     if (isStarted(state)) taken += 1

@@ -77,6 +77,8 @@ export interface MemberFacts {
   readonly addresses: readonly string[]
   readonly issuedAtMs: number
   readonly expiresAtMs: number
+  /** Since when it has its name; absent: since `issuedAtMs`. */
+  readonly namedAtMs?: number
   /** Wall clock of the last contact, where there was one. */
   readonly lastSeenAtMs?: number
   /** Set where the membership was revoked: when, by its issuer's wall clock. */

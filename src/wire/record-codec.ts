@@ -92,9 +92,10 @@ export interface InvitePayload {
 const payloadMaxBytes = 4096
 
 export function encodeMembership(membership: Membership): Uint8Array {
-  const { issuedAtMs, expiresAtMs, serial, ...rest } = membership
+  const { issuedAtMs, expiresAtMs, serial, namedAtMs, ...rest } = membership
   const numbers = { issuedAtMs: wide(issuedAtMs), expiresAtMs: wide(expiresAtMs), serial: wide(serial) }
-  return encodeMessage(MembershipSchema, { ...rest, roles: [...rest.roles], ...numbers }, payloadMaxBytes)
+  const since = defined({ namedAtMs: optionalWide(namedAtMs) })
+  return encodeMessage(MembershipSchema, { ...rest, roles: [...rest.roles], ...numbers, ...since }, payloadMaxBytes)
 }
 
 /** Roles that this version does not know grant nothing and are left out. */
@@ -110,6 +111,7 @@ export function decodeMembership(bytes: Uint8Array): Membership {
     issuedAtMs: Number(wire.issuedAtMs),
     expiresAtMs: Number(wire.expiresAtMs),
     serial: Number(wire.serial),
+    ...defined({ namedAtMs: optionalNumber(wire.namedAtMs) }),
   }
 }
 

@@ -43,6 +43,23 @@ describe('arguments', () => {
     expect(twin.node('vm1').claims[0]?.request.brief === brief).toBe(true)
   })
 
+  test.each([
+    [{ labels: { '': 'v' } }, 'spawn_agent: labels: has a name that is empty'],
+    [{ labels: { ['k'.repeat(100)]: 'v' } }, 'spawn_agent: labels: has a name that is longer than 63 bytes of UTF-8'],
+    [{ brief: '' }, 'spawn_agent: brief: is empty'],
+    [{ title: 5 }, 'spawn_agent: title: has to be text'],
+    [{ max_turns: 1.5 }, 'spawn_agent: max_turns: has to be a whole number'],
+    [{ max_turns: 0 }, 'spawn_agent: max_turns: has to be more than 0'],
+    [{ timeout_ms: -1 }, 'spawn_agent: timeout_ms: has to be at least 0'],
+  ])('what is wrong with %j is said in our words', async (args, message) => {
+    const twin = await TwinHub.withNodes()
+
+    await expect(twin.ask('spawn_agent', { brief: 'one', ...args })).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message,
+    })
+  })
+
   test('an unknown tool is refused by name', async () => {
     const twin = await TwinHub.withNodes()
 

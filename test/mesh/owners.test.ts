@@ -152,6 +152,44 @@ describe('a member that was promoted', () => {
     await expect(hub.connect(addressOf(newcomer), soon())).resolves.toMatchObject({ name: 'vm1' })
   })
 
+  test('and then revoked while a member that it let in was off: that one is taken for the member that it was made anew', async () => {
+    const owner = await secondOwner()
+    const issuer = await issuerOf(owner)
+    const key = await generateKey()
+    await owner.home.issuer.answerKnock(approved(peerIdOf(key)))
+    const home = await bench.home()
+    const newcomer = await bench.start({ kind: 'node', key, home })
+    await newcomer.knock(knock(issuer))
+    await newcomer.connect(addressOf(first), soon())
+    await membersFit(first, (members) => members.some((one) => one.name === 'vm1'))
+    await newcomer.close()
+    const hub = await bench.member(mesh, 'hub')
+    await first.revoke(asFirst(), [peerIdOf(owner.key)])
+    await hub.connect(addressOf(first), soon())
+    await membersFit(hub, (members) => members.some((one) => one.name === 'desk' && one.revokedAtMs !== undefined))
+
+    const { membership } = (await home.mesh.loadMembership()) ?? { membership: new Uint8Array() }
+    const standing = { meshId: mesh.id, membership }
+    const back = await bench.start({ kind: 'node', key, home, standing })
+    await expect(back.connect(addressOf(hub), soon())).resolves.toMatchObject({ kind: 'hub' })
+    await expect(hub.connect(addressOf(back), soon())).resolves.toMatchObject({ name: 'vm1' })
+
+    const issuerOfKept = async (): Promise<string | undefined> => {
+      const kept = await home.mesh.loadMembership()
+      const opened = openMembership(kept?.membership ?? new Uint8Array(), { meshId: mesh.id })
+      return (await opened.catch(() => undefined))?.issuerId
+    }
+    await expect.poll(issuerOfKept).toBe(mesh.id)
+    await back.close()
+
+    // It had heard of the revocation and not of its own new membership: it starts all the same, and asks for it.
+    await home.mesh.saveMembership({ meshId: mesh.id, membership, issuerCertificates: [], relays: [] })
+    await home.mesh.removeMember(peerIdOf(key))
+    const again = await bench.start({ kind: 'node', key, home, standing })
+    await expect.poll(issuerOfKept, { timeout: 10_000 }).toBe(mesh.id)
+    await again.close()
+  })
+
   test('and then revoked, is no issuer any more, with whatever key it kept', async () => {
     const owner = await secondOwner()
     const issuer = await issuerOf(owner)

@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { clockToleranceMs } from '../../src/core/membership.ts'
+import { openMembership } from '../../src/identity/envelopes.ts'
 import { meshIssuer } from '../../src/identity/issuer-key.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
@@ -25,6 +26,12 @@ async function issuerOf(home: Home): Promise<MeshHost> {
 
 /** A clock whose wall shows another time. */
 const wallAt = (wallMs: () => number): Clock => ({ ...systemClock(), wallMs })
+
+/** A clock on which a minute is over at once: what waits that long looks again. */
+const hurried = (): Clock => {
+  const clock = systemClock()
+  return { ...clock, after: (delayMs, callback) => clock.after(delayMs >= 60_000 ? 100 : delayMs, callback) }
+}
 
 interface Term {
   readonly issuedAtMs: number
@@ -58,10 +65,10 @@ describe('a membership', () => {
 
     await renewedIn(node, peerIdOf(key))
     await expect.poll(async () => (await home.mesh.loadMembership())?.membership).not.toEqual(membership)
-    expect(node.members().find((one) => one.machinePeerId === peerIdOf(key))).toMatchObject({
-      name: 'vm1',
-      roles: ['node'],
-    })
+    const renewed = node.members().find((one) => one.machinePeerId === peerIdOf(key))
+    expect(renewed).toMatchObject({ name: 'vm1', roles: ['node'] })
+    // Its name is its own for as long as before (rule 17).
+    expect(renewed?.namedAtMs).toBe((await openMembership(membership, { meshId: mesh.id })).issuedAtMs)
     expect(node.connected()).toHaveLength(1)
   })
 
@@ -113,6 +120,43 @@ describe('a membership', () => {
 
     const later = await bench.member(mesh, 'hub')
     await expect(node.connect(addressOf(later), soon())).resolves.toMatchObject({ kind: 'hub' })
+  })
+
+  test('that is over, of a machine that is only a hub, is asked for under its machine’s key once nobody else has that', async () => {
+    const home = await bench.home()
+    const issuer = await issuerOf(home)
+    const [own, machineKey] = [await bench.home(), await generateKey()]
+    const membership = await mesh.membership(machineKey, { name: 'desk', roles: ['hub'], ...over() })
+    await own.mesh.saveMembership({ meshId: mesh.id, membership, issuerCertificates: [], relays: [] })
+    await rememberIssuer(own, home)
+    const machine = peerIdOf(machineKey)
+    await home.mesh.saveMember({ peerId: machine, serial: 1, membership, addresses: [] })
+    await membersFit(issuer, (members) => members.some((one) => one.machinePeerId === machine))
+    const key = await generateKey()
+    const process = { meshId: mesh.id, processPeerId: peerIdOf(key), kind: 'hub', hubId: 'hub_test' } as const
+    const standing = { meshId: mesh.id, membership, certificate: await certificate(machineKey, process) }
+    let borrowed = 0
+    const events: string[] = []
+    const hub = await bench.start({
+      kind: 'hub',
+      hubId: 'hub_test',
+      key,
+      home: own,
+      standing,
+      clock: hurried(),
+      borrowMachineKey: async () => {
+        borrowed += 1
+        if (borrowed === 1) return undefined
+        events.push('taken')
+        return { key: machineKey, giveBack: async () => void events.push('given back') }
+      },
+    })
+
+    await renewedIn(hub, machine)
+
+    await expect.poll(() => events).toEqual(['taken', 'given back'])
+    const node = await bench.member(mesh, 'node')
+    await expect(hub.connect(addressOf(node), soon())).resolves.toMatchObject({ kind: 'node' })
   })
 
   test('that is over and was revoked is not renewed', async () => {

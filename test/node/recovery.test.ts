@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { NfltrError } from '../../src/core/errors.ts'
 import { settle } from '../contracts/manual-clock.ts'
 import { stubborn, worker } from './programs.ts'
 import { claim, ref, World } from './world.ts'
@@ -120,6 +121,46 @@ describe('a node that starts again', () => {
 
     expect(world.machine.launches).toEqual(['att_a1'])
     expect(await world.node?.status()).toMatchObject({ running: 1 })
+  })
+
+  test('rejects a turn whose keeper died before it had started anything, since nothing ran', async () => {
+    const world = await World.open({ program: worker })
+    world.machine.launchInstead = (attemptId) => {
+      world.machine.leaveUnlaunched(attemptId)
+      return new Promise(() => undefined)
+    }
+    await world.hub.send(claim())
+    await world.run()
+
+    world.kill()
+    await world.startNode()
+    await world.connect()
+    await world.run()
+
+    expect(world.machine.launches).toEqual([])
+    expect(world.hub.of('keeper_gone')).toEqual([])
+    expect(world.hub.of('ended')).toMatchObject([
+      { result: { outcome: 'rejected', reason: 'declined', details: { end: 'not_launched' } } },
+    ])
+    expect(await world.node?.status()).toMatchObject({ free: 2 })
+  })
+
+  test('rejects a turn for which no keeper could be made, and one that may have begun it calls failed', async () => {
+    const world = await World.open({ program: worker })
+    world.machine.launchInstead = () => Promise.reject(new NfltrError('disk_full', 'No space left.'))
+    await world.hub.send(claim())
+    await world.run()
+    world.machine.launchInstead = (attemptId) => {
+      world.machine.leaveUnlaunched(attemptId, 'gone')
+      return Promise.reject(new NfltrError('keeper_gone', 'It went away.'))
+    }
+    await world.hub.send(claim('a2'))
+    await world.run()
+
+    expect(world.hub.of('ended').map(({ result }) => [result.outcome, result.reason])).toEqual([
+      ['rejected', 'disk_full'],
+      ['failed', 'crashed'],
+    ])
   })
 
   test('is not hurt by a turn whose folder somebody removed', async () => {

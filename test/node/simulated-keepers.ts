@@ -42,6 +42,9 @@ export class SimulatedMachine {
   readonly launches: string[] = []
   readonly swept: string[] = []
   proof: ExitProof = 'cgroup_empty'
+  /** Stands in for the next launches: throws, or never comes back. */
+  launchInstead: ((attemptId: string) => Promise<never>) | undefined
+  readonly #folders = new Map<string, FoundAttempt['state']>()
   #nowMs = 0
   readonly #program: (launch: KeeperLaunch) => Program
 
@@ -51,13 +54,15 @@ export class SimulatedMachine {
 
   keepers(): Keepers {
     return {
-      launch: async (launch) => this.#launch(launch),
-      find: async () =>
-        [...this.attempts].map(([attemptId, { state, damagedAtOffset }]) => ({
+      launch: async (launch) => (await this.launchInstead?.(launch.attemptId)) ?? this.#launch(launch),
+      find: async () => [
+        ...[...this.#folders].map(([attemptId, state]) => ({ attemptId, state })),
+        ...[...this.attempts].map(([attemptId, { state, damagedAtOffset }]) => ({
           attemptId,
           state,
           ...(damagedAtOffset === undefined ? {} : { damagedAtOffset }),
         })),
+      ],
       adopt: async (attemptId) => this.#keeper(attemptId, this.#attempt(attemptId)),
       sweep: async (attemptId) => {
         this.swept.push(attemptId)
@@ -70,6 +75,11 @@ export class SimulatedMachine {
         this.attempts.delete(attemptId)
       },
     }
+  }
+
+  /** A folder whose keeper died before it had said that it launches anything, or after. */
+  leaveUnlaunched(attemptId: string, state: 'never_launched' | 'gone' = 'never_launched'): void {
+    this.#folders.set(attemptId, state)
   }
 
   /** The program writes a line. */

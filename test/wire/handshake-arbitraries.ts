@@ -118,16 +118,20 @@ export const roster: fc.Arbitrary<RosterMessage> = fc.oneof(
 
 export const machineName = fc.stringMatching(/^[a-z0-9-]{1,63}$/)
 
-export const membership: fc.Arbitrary<Membership> = all({
-  meshId: id,
-  issuerId: id,
-  machinePeerId: id,
-  name: machineName,
-  roles: fc.subarray([...roles]),
-  issuedAtMs: instant,
-  expiresAtMs: instant,
-  serial: count,
-})
+export const membership: fc.Arbitrary<Membership> = record(
+  {
+    meshId: id,
+    issuerId: id,
+    machinePeerId: id,
+    name: machineName,
+    roles: fc.subarray([...roles]),
+    issuedAtMs: instant,
+    expiresAtMs: instant,
+    serial: count,
+    namedAtMs: instant,
+  },
+  ['meshId', 'issuerId', 'machinePeerId', 'name', 'roles', 'issuedAtMs', 'expiresAtMs', 'serial'],
+)
 
 export const issuerCertificate: fc.Arbitrary<IssuerCertificate> = all({
   meshId: id,

@@ -1,9 +1,9 @@
 import { NfltrError } from '../../core/errors.ts'
-import { isWithin, type Membership } from '../../core/membership.ts'
+import { byHolder, isWithin, type Membership } from '../../core/membership.ts'
 import { findIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
 import { clearFormerMesh, createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
-import { createMesh as startMesh } from '../../mesh/peers.ts'
+import { type RosterEntry, createMesh as startMesh } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Home } from '../../ports/home.ts'
@@ -91,16 +91,16 @@ async function show(home: Home): Promise<Document> {
 async function members(context: Context, home: Home): Promise<{ members: Document[]; alarms?: Document[] }> {
   const around = await lookAround(context, home)
   const machine = await loadMachine(home)
-  const online = new Set(around.onlinePeerIds)
-  if ((await home.running.list()).length > 0) online.add(machine.peerId)
+  // The machine that asks is there, whatever runs on it.
+  const online = new Set([...around.onlinePeerIds, machine.peerId])
   const alarms = around.alarms.map(({ issuerId, version }) => ({ issuer_id: issuerId, version }))
   return { members: memberDocuments(around, online), ...(alarms.length === 0 ? {} : { alarms }) }
 }
 
 function memberDocuments({ members, directory }: Surroundings, online: ReadonlySet<string>): Document[] {
   const facts = new Map(members.map((member) => [member.machinePeerId, member]))
-  const sorted = [...directory].sort((a, b) => byText(a.membership.body.name, b.membership.body.name))
-  return sorted.map(({ membership: { body }, records, lastSeenAtMs }) => {
+  const byName = directory.toSorted(byNameAndHolder)
+  return byName.map(({ membership: { body }, records, lastSeenAtMs }) => {
     const { revokedAtMs, hasLeft = false } = facts.get(body.machinePeerId) ?? {}
     return {
       name: body.name,
@@ -117,9 +117,8 @@ function memberDocuments({ members, directory }: Surroundings, online: ReadonlyS
   })
 }
 
-/** By code point, the same everywhere. */
-function byText(a: string, b: string): number {
-  return a === b ? 0 : a < b ? -1 : 1
+function byNameAndHolder({ membership: { body: a } }: RosterEntry, { membership: { body: b } }: RosterEntry): number {
+  return a.name < b.name ? -1 : a.name > b.name ? 1 : byHolder(a, b)
 }
 
 function stateOf(

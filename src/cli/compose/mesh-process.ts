@@ -5,7 +5,7 @@ import type { PeerKind } from '../../core/membership.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../identity/keys.ts'
 import { certifyProcess, ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
 import { parseListenAddress, parsePeerAddress } from '../../mesh/addresses.ts'
-import { createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
+import { type BorrowedKey, createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemLan } from '../../platform/lan.ts'
 import { systemRandom } from '../../platform/random.ts'
@@ -55,6 +55,7 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
       ...named,
       standing: { meshId: machine.meshId, membership: machine.files.membership, certificate },
       certify,
+      ...(kind === 'hub' ? { borrowMachineKey: () => borrowMachineKey(home, machine) } : {}),
       files: home.mesh,
       clock,
       random: systemRandom(),
@@ -78,6 +79,17 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
     }
   } catch (thrown) {
     await held?.release()
+    throw thrown
+  }
+}
+
+/** The machine's key for a moment; undefined while the node or a joiner has it. */
+async function borrowMachineKey(home: Home, { key }: Machine): Promise<BorrowedKey | undefined> {
+  try {
+    const held = await home.keys.lock('machine')
+    return { key, giveBack: () => held.release() }
+  } catch (thrown) {
+    if (thrown instanceof NfltrError && thrown.code === 'key_held') return undefined
     throw thrown
   }
 }
