@@ -109,8 +109,8 @@ export function buildProgram(world: World): Command {
   )
   program.addCommand(audit(world.audit))
   program.addCommand(doctor(world.doctor))
-  program.addCommand(demo(world.demo))
   program.addCommand(uninstall(world.uninstall))
+  program.addCommand(demo(world.demo))
   throwInsteadOfExit(program)
   return program
 }
