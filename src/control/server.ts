@@ -106,10 +106,7 @@ function isToken(header: string | undefined, token: string): boolean {
 }
 
 /** `more` goes into the status: what the process around the hub knows. */
-export function hubRoutes(
-  hub: HubApi,
-  more: () => Partial<HubStatusDocument> = () => ({}),
-): readonly Route[] {
+export function hubRoutes(hub: HubApi, more: () => Partial<HubStatusDocument> = () => ({})): readonly Route[] {
   return [
     { method: 'POST', path: paths.hold, answer: (exchange) => answerHold(hub, exchange) },
     { method: 'POST', path: paths.call, answer: (exchange) => answerCall(hub, exchange) },
