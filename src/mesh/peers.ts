@@ -1,7 +1,7 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Membership, Role } from '../core/membership.ts'
-import { type Issuers, signDeparture } from '../identity/envelopes.ts'
+import type { Issuers } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
@@ -16,6 +16,7 @@ import { LinkKeeper } from './link-keeper.ts'
 import { LinkReview } from './link-review.ts'
 import { askAsMachine } from './machine-asking.ts'
 import { MemberLinks } from './member-links.ts'
+import { depart, isOut, memberFacts } from './membership.ts'
 import { type MeshOptions, processFacts } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
@@ -23,7 +24,7 @@ import { Quarantine } from './quarantine.ts'
 import { type RefusalNotice, Refusals } from './refusals.ts'
 import { type Asking, Renewal, renewMember, takeOverFrom } from './renewal.ts'
 import { revoke } from './revoking.ts'
-import { factsOfMember, type RosterEntry } from './roster.ts'
+import type { RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts } from './standing.ts'
@@ -174,15 +175,7 @@ export class MeshHost implements Peers {
   }
 
   members(): readonly MemberFacts[] {
-    const { roster, trust } = this.#place
-    return (roster?.entries() ?? []).map((entry) => {
-      const facts = factsOfMember(entry)
-      const { machinePeerId, serial } = entry.membership.body
-      const left = trust?.departureOf(machinePeerId, serial)
-      if (left !== undefined) return { ...facts, revokedAtMs: left.atMs, hasLeft: true }
-      const revoked = trust?.revocationOf(machinePeerId, serial)
-      return revoked === undefined ? facts : { ...facts, revokedAtMs: revoked.atMs }
-    })
+    return memberFacts(this.#place)
   }
 
   watchMembers(listener: () => void): Unsubscribe {
@@ -318,13 +311,7 @@ export class MeshHost implements Peers {
    * @throws {NfltrError} `no_mesh`
    */
   async depart(machineKey: PrivateKey): Promise<number> {
-    const trust = this.#trust()
-    const { meshId, machinePeerId, serial } = this.#place.standing?.body ?? {}
-    if (meshId === undefined || machinePeerId === undefined || serial === undefined) throw noMesh()
-    const known = this.#place.roster?.entryOf(machinePeerId)?.membership.body.serial ?? 0
-    const departure = { meshId, machinePeerId, serial: Math.max(serial, known), atMs: this.#place.wallMs() }
-    await trust.takeDepartures([await signDeparture(machineKey, departure)], () => true)
-    return trust.departedSerial(machinePeerId)
+    return await depart(this.#place, machineKey)
   }
 
   /**
@@ -475,9 +462,7 @@ export class MeshHost implements Peers {
   }
 
   #isRevoked(machinePeerId: string): boolean {
-    const { roster, trust } = this.#place
-    const membership = roster?.entryOf(machinePeerId)?.membership.body
-    return membership !== undefined && trust?.objectionTo(membership)?.code === 'revoked'
+    return isOut(this.#place, machinePeerId)
   }
 
   #targetOptions(): TargetOptions {
@@ -493,7 +478,7 @@ export class MeshHost implements Peers {
 
   #trust(): Trust {
     const { trust } = this.#place
-    if (trust === undefined) throw noMesh()
+    if (trust === undefined) throw new NfltrError('no_mesh', 'This machine belongs to no mesh.')
     return trust
   }
 
@@ -501,8 +486,4 @@ export class MeshHost implements Peers {
     if (this.#host === undefined) throw new NfltrError('not_running', 'The mesh has not been started.')
     return this.#host
   }
-}
-
-function noMesh(): NfltrError {
-  return new NfltrError('no_mesh', 'This machine belongs to no mesh.')
 }
