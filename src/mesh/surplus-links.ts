@@ -1,6 +1,6 @@
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { PeerFacts } from '../ports/peers.ts'
-import type { MemberLink, MemberLinks } from './member-links.ts'
+import { answersWithin, type MemberLink, type MemberLinks } from './member-links.ts'
 
 export interface SurplusLinksOptions {
   readonly clock: Clock
@@ -11,9 +11,13 @@ export interface SurplusLinksOptions {
 /** How long two links of one pair stay side by side, in milliseconds: whoever dialled second has said hello and begun by then. */
 const sideBySideMs = 3_000
 
+/** How long an older link may stay silent once its peer came on another, in milliseconds; less than `sideBySideMs`. */
+const olderSilentMs = 2_000
+
 /**
- * Where both sides dialled there are two connections; one is used, and the other ends. One side alone decides, so that never both
- * are closed: the hub, which opens the sessions, else the side with the smaller PeerId.
+ * What becomes of two links of one pair. A peer that comes on a second one may have lost the first without our knowing, so the
+ * older is asked, and ends if it is silent. Where both live, because both sides dialled, the one in use stays and the other ends; one
+ * side alone decides that, so that never both are closed: the hub, which opens the sessions, else the side with the smaller PeerId.
  */
 export class SurplusLinks {
   readonly #options: SurplusLinksOptions
@@ -26,7 +30,11 @@ export class SurplusLinks {
   /** A link with a peer came up. */
   look(peerId: string): void {
     const { clock, links } = this.#options
-    if (links.linksOf(peerId).length < 2 || this.#timers.has(peerId)) return
+    const older = links.linksOf(peerId).slice(0, -1)
+    if (older.length === 0) return
+    for (const link of older) void this.#ask(link)
+    // The newest has its time to be used, and the others theirs to answer.
+    this.#timers.get(peerId)?.cancel()
     const timer = clock.after(sideBySideMs, () => {
       this.#timers.delete(peerId)
       this.#settle(links.linksOf(peerId))
@@ -37,6 +45,11 @@ export class SurplusLinks {
   close(): void {
     for (const timer of this.#timers.values()) timer.cancel()
     this.#timers.clear()
+  }
+
+  async #ask(link: MemberLink): Promise<void> {
+    if (await answersWithin(link, { clock: this.#options.clock, boundMs: olderSilentMs })) return
+    link.admission.abort(new Error('silent while its peer came on another link'))
   }
 
   #settle(links: readonly MemberLink[]): void {

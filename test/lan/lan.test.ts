@@ -76,13 +76,9 @@ describe.skipIf(whyNot !== undefined).each([
       writeFileSync(join(world.laptop.home, 'hold.txt'), 'hold')
       const { agent_id: id } = await world.laptop.json('nfltr agent spawn --machine worker --brief-file hold.txt')
       await expect.poll(async () => stateOf(world, String(id)), { timeout: 30_000, interval: 300 }).toBe('running')
-      const before = await linkOf(world)
 
+      // What comes after this can come over a new connection alone: the old one's address is nobody's any more.
       world.moveWorker()
-      await expect
-        .poll(async () => (await linkOf(world))?.['since'], { timeout: 30_000, interval: 300 })
-        .not.toBe(before?.['since'])
-      await expect.poll(async () => linkOf(world), { timeout: 30_000, interval: 300 }).toBeDefined()
       writeFileSync(gate, '')
 
       const reply = await world.laptop.json('nfltr agent wait --timeout 60s')
@@ -167,11 +163,6 @@ async function follow(
 
 async function stateOf(world: World, id: string): Promise<unknown> {
   return (await world.laptop.json(`nfltr agent show ${id}`))['state']
-}
-
-async function linkOf(world: World): Promise<Record<string, unknown> | undefined> {
-  const links = (await world.worker.json('nfltr node status'))['links'] as readonly Record<string, unknown>[]
-  return links.find(({ kind }) => kind === 'hub')
 }
 
 function killQuietly(pid: number): void {
