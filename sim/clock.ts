@@ -24,10 +24,9 @@ export class SimClock implements Clock, Liveness {
   }
 
   wallMs(): number {
-    return Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs)
+    return Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs + this.#life.wallOffMs)
   }
 
-  /** A process of this world always runs, or is dead. */
   clocks(): ClockReadings {
     return { monotonicMs: this.nowMs(), wallMs: this.wallMs(), uptimeMs: this.#life.world.nowMs }
   }
@@ -48,7 +47,9 @@ export class SimClock implements Clock, Liveness {
     }
     // As the system's timers: whole milliseconds, at least one, never early.
     const scheduled = this.#life.world.after(Math.max(1, Math.ceil(delayMs)), () => {
-      if (finish() && this.#life.isAlive) callback()
+      this.#life.reach(() => {
+        if (finish()) callback()
+      })
     })
     return {
       cancel: () => {

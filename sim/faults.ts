@@ -18,6 +18,8 @@ export const faultKinds = [
   'keeper killed',
   'power cut',
   'session killed',
+  'frozen process',
+  'wall clock set',
 ] as const
 export type FaultKind = (typeof faultKinds)[number]
 
@@ -101,7 +103,10 @@ export class Faults {
     this.#isOver = true
     const { network, moods, world, processes } = this.#targets
     network.heal()
-    for (const one of processes) one.spare()
+    for (const one of processes) {
+      one.spare()
+      one.life?.thaw()
+    }
     for (const mood of moods) Object.assign(mood, calmDisk)
     world.note('healed')
   }
@@ -147,8 +152,33 @@ export class Faults {
       case 'session killed':
         random.pick(workloads).session?.die('killed')
         break
+      case 'frozen process':
+        if (!this.#freeze()) return
+        break
+      case 'wall clock set': {
+        const { life } = random.pick(processes)
+        if (life?.isAlive !== true) return
+        life.wallOffMs += (random.chance(0.5) ? 1 : -1) * random.next() * (random.chance(0.8) ? 20_000 : 7_200_000)
+        break
+      }
     }
     world.count(`fault: ${kind}`)
+  }
+
+  /** A stopped process, a paused machine, a lid that was closed: it runs again later, or is killed first. */
+  #freeze(): boolean {
+    const { processes, world } = this.#targets
+    const random = this.#random
+    const { life } = random.pick(processes)
+    if (life?.isAlive !== true || life.isFrozen) return false
+    const forMs = random.next() * (random.chance(0.6) ? 4_000 : 30_000)
+    world.note(`freeze ${life.name} for ${forMs.toFixed(0)}`)
+    life.freeze()
+    world.after(forMs, () => {
+      if (life.isFrozen) world.note(`thaw ${life.name}`)
+      life.thaw()
+    })
+    return true
   }
 
   #clog(isBothWays: boolean): void {

@@ -83,10 +83,13 @@ export class HubLink {
         cancelled?.addEventListener('abort', leave, { once: true })
         cancelled?.addEventListener('abort', () => reject(down), { once: true })
         life.onDeath(() => this.#life.after(this.#trip(), () => reject(down)))
-        work(hub, gone.signal).then(
-          (value) => this.#back(life, () => resolve(value)),
-          (error: unknown) => this.#back(life, () => reject(error instanceof Error ? error : new Error(String(error)))),
-        )
+        life.reach(() => {
+          work(hub, gone.signal).then(
+            (value) => this.#back(life, () => resolve(value)),
+            (error: unknown) =>
+              this.#back(life, () => reject(error instanceof Error ? error : new Error(String(error)))),
+          )
+        })
       })
     })
   }

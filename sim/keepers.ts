@@ -27,7 +27,7 @@ export class SimKeepers implements Keepers {
     await this.#trip()
     // Somebody looked around meanwhile and took it for abandoned.
     if (kept.state !== 'empty') throw new NfltrError('launch_failed', `The folder of ${attemptId} was declared void.`)
-    const died = whenDead(kept).catch(() => {
+    const died = this.#whenDead(kept).catch(() => {
       throw new NfltrError('launch_failed', `The keeper of ${attemptId} ended before it was ready.`)
     })
     await Promise.race([kept.start(launch, this.#machine.bootId), died])
@@ -74,7 +74,7 @@ export class SimKeepers implements Keepers {
     const request = async (work: () => Promise<void> | undefined): Promise<void> => {
       await this.#trip()
       if (kept.isInputClosed) throw gone(kept)
-      await Promise.race([work(), whenDead(kept)])
+      await Promise.race([work(), this.#whenDead(kept)])
       await this.#trip()
       if (!this.#life.isAlive) await forever()
     }
@@ -120,10 +120,20 @@ export class SimKeepers implements Keepers {
       const finish = (): void => {
         stop()
         signal.removeEventListener('abort', finish)
-        if (this.#life.isAlive) resolve()
+        this.#life.reach(resolve)
       }
       const stop = kept.journal.onChange(finish)
       signal.addEventListener('abort', finish, { once: true })
+    })
+  }
+
+  #whenDead(kept: KeptAttempt): Promise<never> {
+    return new Promise((_resolve, reject) => {
+      const stop = kept.journal.onChange(() => {
+        if (kept.state === 'live') return
+        stop()
+        this.#life.reach(() => reject(gone(kept)))
+      })
     })
   }
 
@@ -143,16 +153,6 @@ function stateOf(kept: KeptAttempt): FoundAttempt['state'] {
 /** A folder whose keeper never came to be gets none any more. */
 function declareVoid(kept: KeptAttempt): void {
   if (kept.state === 'empty') kept.state = 'void'
-}
-
-function whenDead(kept: KeptAttempt): Promise<never> {
-  return new Promise((_resolve, reject) => {
-    const stop = kept.journal.onChange(() => {
-      if (kept.state === 'live') return
-      stop()
-      reject(gone(kept))
-    })
-  })
 }
 
 function gone(kept: KeptAttempt): NfltrError {

@@ -9,7 +9,12 @@ export class Life {
   /** `hub-a#3`: the third run of the hub a. */
   readonly name: string
   readonly #onDeath: (() => void)[] = []
+  /** What came while the process did not run, in order. */
+  readonly #waiting: (() => void)[] = []
   #isAlive = true
+  #isFrozen = false
+  /** How far the wall clock of its machine was set, in milliseconds. */
+  wallOffMs = 0
   #actsLeft: number | undefined
   #die: () => void
 
@@ -44,6 +49,33 @@ export class Life {
     return false
   }
 
+  get isFrozen(): boolean {
+    return this.#isFrozen
+  }
+
+  /** The process does not run: what reaches it waits, and time goes on around it. */
+  freeze(): void {
+    this.#isFrozen = true
+  }
+
+  /** It runs again, and finds everything that came meanwhile, in the order in which it came. */
+  thaw(): void {
+    if (!this.#isFrozen || !this.#isAlive) return
+    this.world.after(0, () => {
+      const next = this.#waiting.shift()
+      next?.()
+      if (this.#waiting.length > 0) this.thaw()
+      else this.#isFrozen = false
+    })
+  }
+
+  /** Everything that reaches a process from outside comes through here: time, disks, sockets, calls. */
+  reach(work: () => void): void {
+    if (!this.#isAlive) return
+    if (this.#isFrozen) this.#waiting.push(() => this.#isAlive && work())
+    else work()
+  }
+
   /** What the system does when a process ends: sockets close, locks are free. */
   onDeath(callback: () => void): void {
     this.#onDeath.push(callback)
@@ -53,14 +85,13 @@ export class Life {
     if (!this.#isAlive) return
     this.#isAlive = false
     this.#actsLeft = undefined
+    this.#waiting.length = 0
     for (const callback of this.#onDeath.splice(0)) callback()
   }
 
   /** Runs `work` after `delayMs` unless the process is dead by then. */
   after(delayMs: number, work: () => void): void {
-    this.world.after(delayMs, () => {
-      if (this.#isAlive) work()
-    })
+    this.world.after(delayMs, () => this.reach(work))
   }
 
   /** Lets a result through after `delayMs`; never settles once the process is dead. */

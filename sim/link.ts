@@ -54,7 +54,7 @@ export class LinkEnd implements Link {
     const bytes = frame.slice()
     onSend(bytes)
     this.#unreadBytes += bytes.length
-    pipe.send(() => this.#other?.arrive(bytes))
+    pipe.send(() => this.#other?.reach(() => this.#other?.arrive(bytes)))
   }
 
   async *frames(): AsyncIterable<Uint8Array> {
@@ -82,7 +82,7 @@ export class LinkEnd implements Link {
     if (this.#isClosed || !life.act()) return
     this.end(error)
     const told = error === undefined ? undefined : new NfltrError('link_down', 'The other end aborted the link.')
-    const tell = (): void => this.#other?.end(told)
+    const tell = (): void => this.#other?.reach(() => this.#other?.end(told))
     if (error === undefined) pipe.send(tell)
     else pipe.cut()
     // Where the stream was cut, or everything is held back, the connection itself tells, some time later.
@@ -97,6 +97,11 @@ export class LinkEnd implements Link {
     this.#resolveClosed(reason)
     this.#whenReadable?.()
     for (const resume of this.#whenWritable.splice(0)) resume()
+  }
+
+  /** Hands something over to the process at this end, as soon as it runs. */
+  reach(work: () => void): void {
+    this.#options.life.reach(work)
   }
 
   get isClosed(): boolean {

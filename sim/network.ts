@@ -105,7 +105,7 @@ export class Network {
       if (!hub.life.isAlive || !node.life.isAlive || hub.isConnectedTo(node.self.peerId)) return
       const isBlocked =
         this.isClogged(hub.self.peerId, node.self.peerId) || this.isClogged(node.self.peerId, hub.self.peerId)
-      if (isBlocked || !node.isServing) {
+      if (isBlocked || !node.isServing || hub.life.isFrozen || node.life.isFrozen) {
         this.dial(hub, node)
         return
       }
@@ -205,7 +205,7 @@ export class Connection {
     nodeEnd.connect(hubEnd)
     this.#streams.add({ ends: [hubEnd, nodeEnd], pipes: [there, back] })
     if (this.#isBroken) there.cut()
-    else there.send(() => node.accept(nodeEnd))
+    else there.send(() => node.life.reach(() => node.accept(nodeEnd)))
     return hubEnd
   }
 
@@ -223,7 +223,7 @@ export class Connection {
     const reason = new NfltrError('link_down', 'The stream was reset.')
     const slowSide = random.int(0, 2)
     for (const [index, end] of stream.ends.entries()) {
-      world.after(index === slowSide ? random.next() * 3_000 : 0, () => end.end(reason))
+      world.after(index === slowSide ? random.next() * 3_000 : 0, () => end.reach(() => end.end(reason)))
     }
   }
 
@@ -238,12 +238,14 @@ export class Connection {
     for (const [index, side] of [this.#hub, this.#node].entries()) {
       const other = side === this.#hub ? this.#node : this.#hub
       world.after(options.after(), () => {
-        const reason = new NfltrError('link_down', 'The connection was lost.')
-        for (const { ends } of this.#streams) ends[index]?.end(reason)
-        side.down(this, other.self.peerId)
         left -= 1
         if (left === 0) this.#network.forget(this)
-        if (side === this.#hub) this.#network.redial(this.#hub, other.self.peerId)
+        side.life.reach(() => {
+          const reason = new NfltrError('link_down', 'The connection was lost.')
+          for (const { ends } of this.#streams) ends[index]?.end(reason)
+          side.down(this, other.self.peerId)
+          if (side === this.#hub) this.#network.redial(this.#hub, other.self.peerId)
+        })
       })
     }
   }
@@ -254,8 +256,8 @@ export class Connection {
   }
 
   #later(side: SimPeers, delayMs: number, tell: () => void): void {
-    this.#network.world.after(delayMs, () => {
-      if (!this.#isBroken && side.life.isAlive) tell()
+    side.life.after(delayMs, () => {
+      if (!this.#isBroken) tell()
     })
   }
 }
