@@ -15,7 +15,12 @@ function commandsOf(page: string): readonly string[] {
   const blocks = [...text.matchAll(/^```sh\n([\s\S]*?)^```$/gm)].flatMap(([, block = '']) => block.split('\n'))
   const inline = [...text.replaceAll(/^```[\s\S]*?^```$/gm, '').matchAll(/`([^`]+)`/g)].map(([, code = '']) => code)
   return [...blocks, ...inline]
-    .map((line) => line.replace(/ #.*$/, '').replace(/ (?:<|>|\|).*$/, '').trim())
+    .map((line) =>
+      line
+        .replace(/ #.*$/, '')
+        .replace(/ (?:<|>|\|).*$/, '')
+        .trim(),
+    )
     .flatMap((line) => /^(?:[A-Z_]+=\S+ )*(nfltr .+)$/.exec(line)?.[1] ?? [])
 }
 
