@@ -10,6 +10,7 @@ import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import { AgentIndex } from './agent-index.ts'
 import type { Changes } from './changes.ts'
 import type { History } from './history.ts'
 import type { Mailbox } from './mailbox.ts'
@@ -43,15 +44,14 @@ const toUtf8 = new TextEncoder()
 /** All agents of this hub: the core's decisions about them carried out, and their texts. */
 export class Agents {
   readonly #parts: AgentsParts
-  /** In the order in which they were spawned. */
-  readonly #agents: Map<string, Agent>
+  readonly #agents: AgentIndex
   readonly #briefs = new Map<string, string>()
   readonly #messages: Map<string, MessageRecord>
   readonly #activity = new Map<string, Activity>()
 
   private constructor(parts: AgentsParts, agents: readonly Agent[], messages: readonly MessageRecord[]) {
     this.#parts = parts
-    this.#agents = new Map(agents.map((agent) => [agent.agentId, agent]))
+    this.#agents = new AgentIndex(agents)
     this.#messages = new Map(messages.map((message) => [message.messageId, message]))
   }
 
@@ -72,16 +72,22 @@ export class Agents {
 
   /** Oldest first. */
   all(): readonly Agent[] {
-    return [...this.#agents.values()]
+    return this.#agents.all()
   }
 
+  /** The number that the next agent takes. */
+  get nextNo(): number {
+    return this.#agents.nextNo
+  }
+
+  /** Agents whose turn has not ended, oldest first. */
   active(): readonly Agent[] {
-    return this.all().filter(isActive)
+    return this.#agents.open().filter(isActive)
   }
 
   /** Agents that wait for a place, oldest first. */
   queued(): readonly Agent[] {
-    return this.all().filter(isQueued)
+    return this.active().filter(isQueued)
   }
 
   /** Attempts of this node that may be running, as far as the hub knows. */
@@ -98,7 +104,8 @@ export class Agents {
    * not hold them all leaves the last ones out: what may be running goes first, then the newest.
    */
   fencesOf(peerId: string): readonly { readonly attemptId: string; readonly epoch: number }[] {
-    const attempts = this.all()
+    const attempts = this.#agents
+      .open()
       .flatMap(unsettledAttempts)
       .filter((attempt) => attempt.peerId === peerId)
       .reverse()
@@ -109,7 +116,7 @@ export class Agents {
 
   /** Attempts of this node that were counted lost and of which no end has come since. */
   lostOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
-    return this.all().flatMap((agent) =>
+    return this.#agents.open().flatMap((agent) =>
       currentTask(agent)
         .attempts.filter((attempt) => attempt.peerId === peerId && attempt.phase === 'lost')
         .map((attempt) => ({ agent, attempt })),
@@ -131,10 +138,9 @@ export class Agents {
 
   /** Takes in what a node has and this hub's store knows nothing of. @returns whether it was unknown */
   adopt(tx: Transaction, summary: AttemptSummary, home: Home): boolean {
-    const no = (this.all().at(-1)?.no ?? 0) + 1
-    const adopted = adoptAttempt({ agent: this.#agents.get(summary.ref.agentId), no }, summary, home)
+    const previous = this.#agents.get(summary.ref.agentId)
+    const adopted = adoptAttempt({ agent: previous, no: this.nextNo }, summary, home)
     if (adopted === undefined) return false
-    const previous = this.#agents.get(adopted.agentId)
     this.#parts.history.add(tx, factsOfChange({ previous, next: adopted, effects: [], sha256: this.#parts.sha256 }))
     this.#keep(tx, adopted)
     tx.afterDurable(() => this.#parts.changes.notify())
@@ -143,7 +149,7 @@ export class Agents {
 
   /** Also of turns that are not the newest any more: a hub that was put back may not have heard their ends. */
   #aliveAnywhere(peerId?: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
-    return this.all().flatMap((agent) =>
+    return this.#agents.open().flatMap((agent) =>
       agent.tasks
         .flatMap((task) => task.attempts)
         .filter((attempt) => isAlive(attempt) && (peerId === undefined || attempt.peerId === peerId))
@@ -156,7 +162,8 @@ export class Agents {
   }
 
   noteActivity(agentId: string, activity: Activity): void {
-    if (this.#agents.has(agentId)) this.#activity.set(agentId, { ...this.#activity.get(agentId), ...activity })
+    if (this.#agents.get(agentId) !== undefined)
+      this.#activity.set(agentId, { ...this.#activity.get(agentId), ...activity })
   }
 
   /** Takes a new agent in. */
@@ -185,7 +192,7 @@ export class Agents {
     const { clock, mailbox, changes, history, sha256, findPlaces } = this.#parts
     const context = { atMs: clock.wallMs(), deliveryId: mailbox.nextDeliveryId }
     const { state, effects } = stepAgent(agent, event, context)
-    this.#agents.set(agentId, state)
+    this.#agents.set(state)
     const told = by === undefined ? {} : { by }
     history.add(tx, factsOfChange({ previous: agent, next: state, event, effects, sha256, ...told }))
     for (const effect of effects) this.#carryOut(tx, state, effect)
@@ -261,7 +268,7 @@ export class Agents {
   }
 
   #keep(tx: Transaction, agent: Agent): void {
-    this.#agents.set(agent.agentId, agent)
+    this.#agents.set(agent)
     tx.put(keys.agent(agent.agentId), encodeRecord(agent))
   }
 

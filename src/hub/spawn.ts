@@ -89,7 +89,7 @@ function newAgent(world: HubWorld, args: SpawnInput, boundTo: string | undefined
   })
   return {
     agentId: world.randomId('agt_'),
-    no: (world.agents.all().at(-1)?.no ?? 0) + 1,
+    no: world.agents.nextNo,
     ...(args.title === undefined ? {} : { title: args.title }),
     filters: {
       ...(args.machine === undefined ? {} : { machine: args.machine }),

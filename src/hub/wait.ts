@@ -80,7 +80,7 @@ function claim(
     const still = new Set(now.map((entry) => entry.deliveryId))
     const free = candidates.filter((candidate) => still.has(candidate.record.deliveryId))
     if (free.length === 0 && now.length > 0) return undefined
-    const running = awaited(world, args).filter(isActive)
+    const running = awaited(world, args)
     return writeReply(world, tx, { call, slot, candidates: free, running, maxBytes: maxBytes(args) })
   })
 }
@@ -89,10 +89,10 @@ function maxBytes(args: WaitInput): number {
   return args.max_bytes ?? limits.replyDefaultBytes
 }
 
-/** Agents that the call is about. */
+/** Agents that the call is about and whose turn has not ended. */
 function awaited(world: HubWorld, args: WaitInput): readonly Agent[] {
-  if (args.agent_ids === undefined) return world.agents.all()
-  return [...new Set(args.agent_ids)].flatMap((agentId) => world.agents.get(agentId) ?? [])
+  if (args.agent_ids === undefined) return world.agents.active()
+  return [...new Set(args.agent_ids)].flatMap((agentId) => world.agents.get(agentId) ?? []).filter(isActive)
 }
 
 function matchingEntries(world: HubWorld, args: WaitInput): readonly OpenEntry[] {
@@ -106,7 +106,7 @@ function matchingEntries(world: HubWorld, args: WaitInput): readonly OpenEntry[]
 
 /** Whether there is an answer now: `any` with something to return, `all` with everything, or nothing left to wait for. */
 function isReady(world: HubWorld, args: WaitInput): boolean {
-  if (!awaited(world, args).some(isActive)) return true
+  if (awaited(world, args).length === 0) return true
   return args.mode !== 'all' && matchingEntries(world, args).length > 0
 }
 

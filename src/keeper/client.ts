@@ -63,10 +63,14 @@ export function createKeepers(options: KeepersOptions): Keepers {
     return adoptKeeper({ attemptId, folder, header: await readHeader(folder) }, clock)
   }
 
-  async function find(): Promise<readonly FoundAttempt[]> {
+  async function find(options?: { readonly ended: ReadonlySet<string> }): Promise<readonly FoundAttempt[]> {
     await Promise.allSettled(launching.values())
     const found: FoundAttempt[] = []
     for (const attemptId of await listAttempts(attemptsDir)) {
+      if (options?.ended.has(attemptId) === true) {
+        found.push({ attemptId, state: 'ended' })
+        continue
+      }
       const folder = join(attemptsDir, attemptId)
       await declareVoid(folder)
       found.push(stateOf(attemptId, await surveyAtRest(folder)))

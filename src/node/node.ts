@@ -5,6 +5,7 @@ import { hasIds, judgeClaim, never } from '../core/node-attempt-claim.ts'
 import type { ClaimMessage, Decline, NodeAttempt } from '../core/node-attempt-state.ts'
 import { isOpen } from '../core/node-attempt-step.ts'
 import type { NodeApi } from '../ports/hub-api.ts'
+import type { FoundAttempt } from '../ports/keepers.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { nodeAccount } from './account.ts'
 import { objectionToHub } from './allowed-hubs.ts'
@@ -144,16 +145,19 @@ class RunningNode implements Node {
   }
 
   async load(): Promise<void> {
-    const { store, driver, keepers } = this.#ports
+    const { store, driver } = this.#ports
+    // It takes as long as a program takes to start; meanwhile the rest is read.
+    const probing = driver.probe({ signal: AbortSignal.any([]) })
+    probing.catch(() => undefined)
     this.#attempts.restore(await readAttempts(store), await readAgents(store))
-    this.#orphans = new Set(orphansOf(await keepers.find(), this.#attempts))
+    this.#orphans = new Set(orphansOf(await this.#find(), this.#attempts))
     // Where the store was put back, the sessions say what is here as they are loaded.
     await this.#sessions.restore(await readHubs(store))
-    this.#card = cardOf(this.#ports.settings, await driver.probe({ signal: AbortSignal.any([]) }))
+    this.#card = cardOf(this.#ports.settings, await probing)
   }
 
   async start(): Promise<void> {
-    const found = await this.#ports.keepers.find()
+    const found = await this.#find()
     const taken = recover(found, {
       attempts: this.#attempts,
       launches: this.#launches,
@@ -165,6 +169,12 @@ class RunningNode implements Node {
     this.#retention.expire()
     this.#sessions.serve()
     this.#revokedHubs.start()
+  }
+
+  /** What is kept of attempts that ended, for a week each, says nothing that the store does not know. */
+  #find(): Promise<readonly FoundAttempt[]> {
+    const ended = this.#attempts.all().filter((state) => !isOpen(state))
+    return this.#ports.keepers.find({ ended: new Set(ended.map(({ ref }) => ref.attemptId)) })
   }
 
   drain(): void {

@@ -91,12 +91,24 @@ export async function readAttempts(store: Store): Promise<readonly NodeAttempt[]
   const claims = new Map(
     (await readAll<ClaimMessage>(store, prefixes.claim)).map((claim) => [claim.ref.attemptId, claim]),
   )
+  const steers = await readSteers(store)
   for (const head of heads) {
     const { attemptId } = head.ref
-    const steers = await readAll<QueuedSteer>(store, `${prefixes.steer + attemptId}/`)
-    attempts.push({ ...head, claim: claims.get(attemptId), steers })
+    attempts.push({ ...head, claim: claims.get(attemptId), steers: steers.get(attemptId) ?? [] })
   }
   return attempts
+}
+
+/** All of them in one scan: most attempts have none, and a scan for each costs more than the few there are. */
+async function readSteers(store: Store): Promise<ReadonlyMap<string, readonly QueuedSteer[]>> {
+  const found = new Map<string, QueuedSteer[]>()
+  for await (const { key, value } of store.scan(prefixes.steer)) {
+    const attemptId = key.slice(prefixes.steer.length, key.lastIndexOf('/'))
+    const known = found.get(attemptId) ?? []
+    known.push(decodeRecord<QueuedSteer>(value))
+    found.set(attemptId, known)
+  }
+  return found
 }
 
 export function readAgents(store: Store): Promise<readonly AgentRecord[]> {

@@ -47,8 +47,8 @@ export function recover(
     else if (isStarted(state)) launches.takeOver(attemptId, hasJournal(folder))
     else if (state.phase === 'collected' && state.receipt === undefined) receipts.make(attemptId)
     if (isStarted(state)) taken += 1
-    if (!isOpen(state)) retention.discardTemporary(attemptId)
   }
+  retention.discardLeft(attempts.all().filter((state) => !isOpen(state)))
   return taken
 }
 

@@ -1,7 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import type { AttemptRef } from '../core/messages.ts'
 import { type AttemptResult, noUsage } from '../core/model.ts'
-import type { AttemptEnd } from '../core/node-attempt-state.ts'
+import type { AttemptEnd, NodeAttempt } from '../core/node-attempt-state.ts'
 import type { Attempts } from './attempts.ts'
 import { prove } from './follow.ts'
 import type { NodePorts } from './ports.ts'
@@ -67,13 +67,25 @@ export class Retention {
 
   discardTemporary(attemptId: string): void {
     const state = this.#attempts.get(attemptId)
-    if (state?.place === undefined) return
-    const { agentId } = state.ref
+    if (state !== undefined) this.#run('temporary_folder_kept', attemptId, () => this.#discard(state))
+  }
+
+  /** What a former run may not have got to: one after the other, since there may be a week of them and hubs are waiting. */
+  discardLeft(ended: readonly NodeAttempt[]): void {
+    this.#run('temporary_folder_kept', '', async () => {
+      for (const state of ended) {
+        if (this.#stopping.signal.aborted) return
+        await this.#discard(state)
+      }
+    })
+  }
+
+  async #discard(state: NodeAttempt): Promise<void> {
+    if (state.place === undefined) return
+    const { agentId, attemptId } = state.ref
     const isContinuation = state.claim?.resumeSessionId !== undefined
     const originAttemptId = (isContinuation ? this.#attempts.agent(agentId)?.originAttemptId : undefined) ?? attemptId
-    this.#run('temporary_folder_kept', attemptId, () =>
-      this.#ports.workspaces.discardTemporary({ agentId, attemptId, originAttemptId }),
-    )
+    await this.#ports.workspaces.discardTemporary({ agentId, attemptId, originAttemptId })
   }
 
   /** Answers a repeated claim of an ended attempt with its end. */

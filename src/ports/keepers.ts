@@ -29,8 +29,12 @@ export interface Keepers {
    */
   launch(launch: KeeperLaunch): Promise<Keeper>
 
-  /** Every attempt with a folder on this machine, by its journal and not by its socket, so that ended ones are found too. */
-  find(): Promise<readonly FoundAttempt[]>
+  /**
+   * Every attempt with a folder on this machine, by its journal and not by its socket, so that ended ones are found too.
+   *
+   * @param options - `ended`: attempts whose end the caller has on disk; they are named, and their journals are not read
+   */
+  find(options?: { readonly ended: ReadonlySet<string> }): Promise<readonly FoundAttempt[]>
 
   /**
    * Takes over the keeper of an attempt, live or ended.

@@ -59,7 +59,7 @@ export class Gate {
   keepers(keepers: Keepers): Keepers {
     return {
       launch: async (launch) => this.#keeper(await this.call('launch', () => keepers.launch(launch))),
-      find: () => this.call('find', () => keepers.find()),
+      find: (options) => this.call('find', () => keepers.find(options)),
       adopt: async (attemptId) => this.#keeper(await this.call('adopt', () => keepers.adopt(attemptId))),
       sweep: (attemptId) => this.call('sweep', () => keepers.sweep(attemptId)),
       remove: (attemptId) => this.call('remove', () => keepers.remove(attemptId)),
