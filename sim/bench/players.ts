@@ -95,6 +95,7 @@ export class PlayedNode {
   readonly #hubId: string
   readonly #briefs = new Map<string, string>()
   readonly #claimed: AttemptRef[] = []
+  #isClosed = false
   #receiptHead = ''
   #receipts = Promise.resolve()
 
@@ -176,6 +177,8 @@ export class PlayedNode {
 
   async close(): Promise<void> {
     this.#session.close()
+    this.#isClosed = true
+    await this.#receipts
     await this.#mesh.close()
     await this.#closeStore()
   }
@@ -202,6 +205,7 @@ export class PlayedNode {
 
   /** One after the other, since each names the one before. */
   async #sign(ref: AttemptRef, resultHash: string): Promise<void> {
+    if (this.#isClosed) return
     const nowMs = clock.wallMs()
     const brief = this.#briefs.get(ref.attemptId) ?? ''
     const receipt = await makeReceipt(this.#key, {

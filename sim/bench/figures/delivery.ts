@@ -31,7 +31,9 @@ export const delivery: Figure = {
         await hub.client.confirm(callKey)
         const marks = bed.marks()
         const given = marks.findLast(({ key, what }) => what === 'given' && key.startsWith('node/result/'))
-        const offer = marks.findLast(({ key, what }) => what === 'synced' && key.startsWith('hub/offer/'))
+        const offer = marks.find(
+          ({ key, what, atMs }) => what === 'synced' && key.startsWith('hub/offer/') && atMs > (given?.atMs ?? 0),
+        )
         if (given === undefined || offer === undefined) throw new Error('hub or node noted no record')
         const probes = Array.from({ length: probesPerRound }, () => disk.appendMs(recordBytes))
         if (round < 0) continue

@@ -20,6 +20,20 @@ export function agentProgram(
   })
 }
 
+/** Asks the program now what it is, and answers the first question for that with it. */
+export function askedAtOnce(driver: AgentDriver): AgentDriver {
+  let first: ReturnType<AgentDriver['probe']> | undefined = driver.probe({ signal: AbortSignal.any([]) })
+  first.catch(() => undefined)
+  return {
+    ...driver,
+    probe: (options) => {
+      const answer = first ?? driver.probe(options)
+      first = undefined
+      return answer
+    },
+  }
+}
+
 const credentialVariables: readonly (readonly [CredentialKind, string])[] = [
   ['api_key', 'ANTHROPIC_API_KEY'],
   ['auth_token', 'ANTHROPIC_AUTH_TOKEN'],

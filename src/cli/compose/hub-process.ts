@@ -4,6 +4,7 @@ import { limits } from '../../core/limits.ts'
 import { openHub } from '../../hub/hub.ts'
 import { sha256 } from '../../identity/hash.ts'
 import { systemClock } from '../../platform/clock.ts'
+import { giveBackAfterStart } from '../../platform/heap.ts'
 import { systemLiveness } from '../../platform/liveness.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { HubStatusDocument } from '../../ports/hub-api.ts'
@@ -89,6 +90,7 @@ export async function serveHub(
     teardown.add(() => control.close())
     ready(await hub.status())
     guard.ready()
+    giveBackAfterStart()
     await Promise.race([
       hub.run(),
       lifetime.ending,

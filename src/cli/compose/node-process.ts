@@ -12,6 +12,7 @@ import { createMesh, type MeshHost } from '../../mesh/peers.ts'
 import { openNode } from '../../node/node.ts'
 import { agentFolders, type OfferedFolder } from '../../platform/agent-folders.ts'
 import { systemClock } from '../../platform/clock.ts'
+import { giveBackAfterStart } from '../../platform/heap.ts'
 import { bootId } from '../../platform/process-table.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Home } from '../../ports/home.ts'
@@ -20,7 +21,7 @@ import { openHome } from '../../store/home/home.ts'
 import { openLevelStore } from '../../store/level-store.ts'
 import type { NodeEvent, NodeJoinOptions, NodeLeaveOptions } from '../commands/node.ts'
 import type { Context } from '../compose.ts'
-import { agentProgram, credentialOf } from './agent-program.ts'
+import { agentProgram, askedAtOnce, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
 import { departFrom, emptyNode } from './departure.ts'
 import { keepIssuer } from './issuer.ts'
@@ -88,6 +89,9 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
     await clearFormerMesh(home)
     const invite = await invitationFor(context, home, options)
     if (invite === undefined && !(await isMember(home))) requireWayIn(context, { ...options, peer: where.peers })
+    const program = agentProgram(context, { home, program: settings.program, passEnv: options.passEnv ?? [] })
+    // What takes longest of a start needs nothing of the rest; a machine that has yet to join may wait for hours.
+    const driver = (await isMember(home)) ? askedAtOnce(program) : program
     const key = await ensureKey(home, 'machine')
     let highestEpoch: (hubId: string) => number | undefined = () => undefined
     const mesh = await openNodeMesh(context, { home, key, where, highestEpochSeen: (hubId) => highestEpoch(hubId) })
@@ -115,7 +119,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
       random: systemRandom(),
       peers: mesh,
       keepers: createKeepers({ attemptsDir: join(home.paths.node, 'attempts'), runDir: home.paths.run, clock }),
-      driver: agentProgram(context, { home, program: settings.program, passEnv: options.passEnv ?? [] }),
+      driver,
       workspaces: agentFolders({ agentsDir: join(home.paths.node, 'agents'), offers: settings.offers }),
       signReceipt: (body) => makeReceipt(key, body),
       bootId: bootId(),
@@ -183,6 +187,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
       ...(await notesOf(node.card, home)),
     })
     guard.ready()
+    giveBackAfterStart()
     const failure = await Promise.race([lifetime.ending, store.failed, engine.failed])
     if (failure instanceof Error) throw failure
     tell({ event: 'left', name: machine.membership.name, ...(hasLeft ? { has_left_mesh: true } : {}) })
