@@ -1,7 +1,7 @@
 /**
  * `npm run bench`: what the product costs, each figure against raw probes in the same run. `--only NAME` measures one figure,
  * `--quick` few rounds, `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits
- * with 1 where a floor is missed. See docs/internals/bench.md.
+ * with 1 where a floor is missed. `--built` takes the build that is there, `--source` the source. See docs/internals/bench.md.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -11,18 +11,20 @@ import process from 'node:process'
 import { parseArgs } from 'node:util'
 import { repository } from '../../test/e2e/machine.ts'
 import { type Figure, isMet, NotHere, type Result, type Unmeasured } from './figure.ts'
-import { adapter } from './figures/adapter.ts'
-import { delivery } from './figures/delivery.ts'
-import { flow } from './figures/flow.ts'
-import { idle } from './figures/idle.ts'
-import { missed } from './figures/missed.ts'
-import { reattach } from './figures/reattach.ts'
-import { restart } from './figures/restart.ts'
-import { roundTrip } from './figures/round-trip.ts'
-import { spawn } from './figures/spawn.ts'
 import { shortNumber } from './statistics.ts'
 
-const figures: readonly Figure[] = [spawn, delivery, flow, roundTrip, reattach, missed, restart, adapter, idle]
+/** Loaded when it is their turn: each brings half of the product with it. */
+const figures: Readonly<Record<string, () => Promise<Figure>>> = {
+  spawn: async () => (await import('./figures/spawn.ts')).spawn,
+  delivery: async () => (await import('./figures/delivery.ts')).delivery,
+  flow: async () => (await import('./figures/flow.ts')).flow,
+  'round-trip': async () => (await import('./figures/round-trip.ts')).roundTrip,
+  reattach: async () => (await import('./figures/reattach.ts')).reattach,
+  missed: async () => (await import('./figures/missed.ts')).missed,
+  restart: async () => (await import('./figures/restart.ts')).restart,
+  initialize: async () => (await import('./figures/adapter.ts')).adapter,
+  idle: async () => (await import('./figures/idle.ts')).idle,
+}
 
 interface Options {
   readonly only: readonly string[]
@@ -32,6 +34,8 @@ interface Options {
   readonly holdsFloors: boolean
   readonly idleSeconds: number
   readonly isBuilt: boolean
+  /** The source as it is in the place of a build: for a look while something is changed. */
+  readonly isSource: boolean
 }
 
 function readOptions(): Options {
@@ -44,11 +48,12 @@ function readOptions(): Options {
       floors: { type: 'boolean', default: false },
       'idle-seconds': { type: 'string', default: '300' },
       built: { type: 'boolean', default: false },
+      source: { type: 'boolean', default: false },
     },
   })
-  const unknown = values.only.find((name) => figures.every((figure) => figure.name !== name))
+  const unknown = values.only.find((name) => !Object.hasOwn(figures, name))
   if (unknown !== undefined) {
-    throw new TypeError(`--only ${unknown}: the figures are ${figures.map(({ name }) => name).join(', ')}`)
+    throw new TypeError(`--only ${unknown}: the figures are ${Object.keys(figures).join(', ')}`)
   }
   if (!/^\d{1,5}$/.test(values['idle-seconds'])) throw new TypeError('--idle-seconds takes a whole number')
   return {
@@ -59,6 +64,7 @@ function readOptions(): Options {
     holdsFloors: values.floors,
     idleSeconds: Number(values['idle-seconds']),
     isBuilt: values.built,
+    isSource: values.source,
   }
 }
 
@@ -73,14 +79,18 @@ async function measure(figure: Figure, options: Options, folder: string): Promis
     return await figure.measure({
       isQuick: options.isQuick,
       idleSeconds: options.idleSeconds,
-      main: join(repository, 'dist/cli/main.js'),
-      agent: join(repository, 'dist/cli/demo/scripted-agent.js'),
+      main: programFile('cli/main', options),
+      agent: programFile('cli/demo/scripted-agent', options),
       folder,
     })
   } catch (error) {
     if (error instanceof NotHere) return [{ name: figure.name, why: error.message }]
     throw error
   }
+}
+
+function programFile(name: string, { isSource }: Options): string {
+  return join(repository, isSource ? `src/${name}.ts` : `dist/${name}.js`)
 }
 
 function lineOf(result: Result | Unmeasured): string {
@@ -123,10 +133,10 @@ async function main(): Promise<void> {
   const folder = mkdtempSync(join(tmpdir(), 'nfltr-bench-'))
   const results: (Result | Unmeasured)[] = []
   try {
-    if (!options.isBuilt) build()
-    for (const figure of figures) {
-      if (options.only.length > 0 && !options.only.includes(figure.name)) continue
-      const measured = await measure(figure, options, folder)
+    if (!options.isBuilt && !options.isSource) build()
+    for (const [name, load] of Object.entries(figures)) {
+      if (options.only.length > 0 && !options.only.includes(name)) continue
+      const measured = await measure(await load(), options, folder)
       results.push(...measured)
       if (options.isJson) continue
       for (const result of measured)

@@ -1,5 +1,6 @@
+import process from 'node:process'
+import { newMachine } from '../../../test/e2e/machine.ts'
 import { Session } from '../../soak/session.ts'
-import { Bed } from '../bed.ts'
 import type { BenchOptions, Figure, Result } from '../figure.ts'
 import { bareStartMs } from '../probes.ts'
 import { summary } from '../statistics.ts'
@@ -8,14 +9,15 @@ import { summary } from '../statistics.ts'
 export const adapter: Figure = {
   name: 'initialize',
   async measure(options: BenchOptions): Promise<readonly Result[]> {
-    const bed = await Bed.start(options)
+    process.env['TMPDIR'] = options.folder
+    const machine = await newMachine({ program: [options.main] })
     try {
       const initialized: number[] = []
       const bare: number[] = []
-      const rounds = options.isQuick ? 3 : 20
-      for (let round = -1; round < rounds; round += 1) {
+      const rounds = options.isQuick ? 1 : 20
+      for (let round = options.isQuick ? 0 : -1; round < rounds; round += 1) {
         const startedMs = performance.now()
-        const session = await Session.open(bed.owner)
+        const session = await Session.open(machine)
         const tookMs = performance.now() - startedMs
         await session.close()
         const bareMs = await bareStartMs()
@@ -35,7 +37,7 @@ export const adapter: Figure = {
         },
       ]
     } finally {
-      await bed.end()
+      await machine[Symbol.asyncDispose]()
     }
   },
 }
