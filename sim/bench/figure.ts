@@ -29,6 +29,8 @@ export interface Unmeasured {
 export interface BenchOptions {
   /** Few rounds: shows that it runs, says little. */
   readonly isQuick: boolean
+  /** How often each thing is done that is done again and again. */
+  readonly rounds: number
   readonly idleSeconds: number
   /** The program that is measured: a build, since that is what is published. */
   readonly main: string

@@ -1,6 +1,6 @@
 /**
  * `npm run bench`: what the product costs, each figure against raw probes in the same run. `--only NAME` measures one figure,
- * `--quick` few rounds, `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits
+ * `--quick` few rounds, `--rounds N` as many as that, `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits
  * with 1 where a floor is missed. `--built` takes the build that is there, `--source` the source. See docs/internals/bench.md.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -33,6 +33,7 @@ interface Options {
   readonly writesFigures: boolean
   readonly holdsFloors: boolean
   readonly idleSeconds: number
+  readonly rounds: number
   readonly isBuilt: boolean
   /** The source as it is in the place of a build: for a look while something is changed. */
   readonly isSource: boolean
@@ -47,6 +48,7 @@ function readOptions(): Options {
       figures: { type: 'boolean', default: false },
       floors: { type: 'boolean', default: false },
       'idle-seconds': { type: 'string', default: '300' },
+      rounds: { type: 'string' },
       built: { type: 'boolean', default: false },
       source: { type: 'boolean', default: false },
     },
@@ -55,14 +57,18 @@ function readOptions(): Options {
   if (unknown !== undefined) {
     throw new TypeError(`--only ${unknown}: the figures are ${Object.keys(figures).join(', ')}`)
   }
-  if (!/^\d{1,5}$/.test(values['idle-seconds'])) throw new TypeError('--idle-seconds takes a whole number')
+  const whole = (name: string, text: string): number => {
+    if (!/^\d{1,5}$/.test(text)) throw new TypeError(`--${name} takes a whole number`)
+    return Number(text)
+  }
   return {
     only: values.only,
     isQuick: values.quick,
     isJson: values.json,
     writesFigures: values.figures,
     holdsFloors: values.floors,
-    idleSeconds: Number(values['idle-seconds']),
+    idleSeconds: whole('idle-seconds', values['idle-seconds']),
+    rounds: whole('rounds', values.rounds ?? (values.quick ? '2' : '12')),
     isBuilt: values.built,
     isSource: values.source,
   }
@@ -79,6 +85,7 @@ async function measure(figure: Figure, options: Options, folder: string): Promis
     return await figure.measure({
       isQuick: options.isQuick,
       idleSeconds: options.idleSeconds,
+      rounds: options.rounds,
       main: programFile('cli/main', options),
       agent: programFile('cli/demo/scripted-agent', options),
       folder,
@@ -109,11 +116,23 @@ function seriesOf(result: Result): readonly string[] {
   )
 }
 
-function documentOf(results: readonly (Result | Unmeasured)[], seconds: number): Record<string, unknown> {
+interface Origin {
+  readonly commit: string
+  readonly clean: boolean
+}
+
+/** What is measured, as of the start: the tree may change while a run takes its time. */
+function originOf(): Origin {
   const git = (...args: string[]): string => execFileSync('git', args, { cwd: repository, encoding: 'utf8' }).trim()
+  return { commit: git('rev-parse', 'HEAD'), clean: git('status', '--porcelain') === '' }
+}
+
+function documentOf(
+  results: readonly (Result | Unmeasured)[],
+  { origin, seconds }: { readonly origin: Origin; readonly seconds: number },
+): Record<string, unknown> {
   return {
-    commit: git('rev-parse', 'HEAD'),
-    clean: git('status', '--porcelain') === '',
+    ...origin,
     arguments: process.argv.slice(2),
     machine: {
       processors: cpus().length,
@@ -130,6 +149,7 @@ function documentOf(results: readonly (Result | Unmeasured)[], seconds: number):
 async function main(): Promise<void> {
   const options = readOptions()
   const started = performance.now()
+  const origin = originOf()
   const folder = mkdtempSync(join(tmpdir(), 'nfltr-bench-'))
   const results: (Result | Unmeasured)[] = []
   try {
@@ -145,7 +165,7 @@ async function main(): Promise<void> {
   } finally {
     rmSync(folder, { recursive: true, force: true, maxRetries: 5 })
   }
-  const document = documentOf(results, Math.round((performance.now() - started) / 1_000))
+  const document = documentOf(results, { origin, seconds: Math.round((performance.now() - started) / 1_000) })
   if (options.isJson) console.log(JSON.stringify(document, undefined, 2))
   const misses = results.filter((result): result is Result => !('why' in result) && !isMet(result))
   if (!options.isJson) {

@@ -14,7 +14,7 @@ export const adapter: Figure = {
     try {
       const initialized: number[] = []
       const bare: number[] = []
-      const rounds = options.isQuick ? 1 : 20
+      const rounds = options.isQuick ? 1 : options.rounds
       for (let round = options.isQuick ? 0 : -1; round < rounds; round += 1) {
         const startedMs = performance.now()
         const session = await Session.open(machine)

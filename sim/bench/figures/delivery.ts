@@ -18,7 +18,7 @@ export const delivery: Figure = {
       const offered: number[] = []
       const stored: number[] = []
       const raw: number[] = []
-      const rounds = options.isQuick ? 3 : 40
+      const rounds = 2 * options.rounds
       for (let round = -2; round < rounds; round += 1) {
         const spawnKey = `bench-spawn-${round}`
         const spawn = { tool: 'spawn_agent', args: { brief: 'say done' }, callKey: spawnKey, sessionKey } as const

@@ -26,8 +26,8 @@ export const flow: Figure = {
       const streams: number[] = []
       const single: number[] = []
       const raw: number[] = []
-      const rounds = options.isQuick ? 2 : 8
-      const perRound = options.isQuick ? 64 : 320
+      const { rounds } = options
+      const perRound = options.isQuick ? 64 : 192
       for (let round = -1; round < rounds; round += 1) {
         await claims(hub.client, node, perRound + 16)
         const alone = await flowOnce(hub.client, node, { count: 16, window: 1 })

@@ -15,7 +15,7 @@ export const missed: Figure = {
       const session = await bed.openSession()
       await session.tool('list_nodes', {})
       const got: number[] = []
-      const rounds = options.isQuick ? 2 : 12
+      const { rounds } = options
       for (let round = -1; round < rounds; round += 1) {
         const go = join(bed.folder, `go-${round + 1}`)
         const brief = `wait ${round}`

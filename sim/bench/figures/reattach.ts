@@ -24,7 +24,7 @@ export const reattach: Figure = {
       const cold: number[] = []
       const coldEmpty: number[] = []
       const bare: number[] = []
-      const rounds = options.isQuick ? 2 : 10
+      const { rounds } = options
       for (let round = -1; round < rounds; round += 1) {
         const coldMs = await attachMs(full)
         const warmMs = await attachMs(full)

@@ -32,7 +32,7 @@ export const restart: Figure = {
       const listed: number[] = []
       const ready: number[] = []
       const bare: number[] = []
-      const rounds = options.isQuick ? 2 : 15
+      const { rounds } = options
       for (let round = -1; round < rounds; round += 1) {
         bed.node.kill('SIGKILL')
         await bed.node.finished

@@ -20,7 +20,7 @@ export const roundTrip: Figure = {
       const bytes = encodeFrame({ type: 'control', message: { type: 'probe', nonce: 1_000 } }).length
       const command: number[] = []
       const tcp: number[] = []
-      const blocks = options.isQuick ? 4 : 60
+      const blocks = options.isQuick ? 4 : 6 * options.rounds
       for (let turn = -2; turn < blocks; turn += 1) {
         for (let n = 0; n < block; n += 1) {
           const tookMs = await hub.probeMs()

@@ -23,7 +23,7 @@ export const spawn: Figure = {
       const spawned: number[] = []
       const viaSsh: number[] = []
       const bare: number[] = []
-      const rounds = options.isQuick ? 2 : 20
+      const { rounds } = options
       for (let round = -1; round < rounds; round += 1) {
         const { tookMs, agentId } = await spawnMs(bed, session)
         await session.tool('wait_for_agents', { agent_ids: [agentId], mode: 'all' })
