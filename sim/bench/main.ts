@@ -1,7 +1,9 @@
 /**
- * `npm run bench`: what the product costs, each figure against raw probes in the same run. `--only NAME` measures one figure,
- * `--quick` few rounds, `--rounds N` as many as that, `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits
- * with 1 where a floor is missed. `--built` takes the build that is there, `--source` the source. See docs/internals/bench.md.
+ * `npm run bench`: what the product costs, each figure against raw probes in the same run.
+ *
+ * `--only NAME` measures one figure, `--quick` few rounds, `--rounds N` so many, `--idle-seconds N` looks so long at idle
+ * processes. `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits with 1
+ * where a floor is missed. `--built` takes the build that is there, `--source` the source. See docs/internals/bench.md.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
