@@ -267,6 +267,11 @@ export class MeshHost implements Peers {
       .map((address) => address.toString())
   }
 
+  /** Calls back after `listenAddresses` changed, because this machine moved. */
+  watchAddresses(listener: () => void): Unsubscribe {
+    return this.#whereabouts.watchAddresses(listener)
+  }
+
   /** Whether members on the local network are found, and why not. */
   lanStatus(): LanStatus {
     return this.#whereabouts.lanStatus()

@@ -1,5 +1,6 @@
 import type { Libp2p } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
+import type { Unsubscribe } from '../ports/peers.ts'
 import { AddressBook } from './address-book.ts'
 import { listenersOf } from './host.ts'
 import { LanDiscovery, type LanStatus } from './lan-discovery.ts'
@@ -33,6 +34,7 @@ export class Whereabouts {
   readonly #book: AddressBook
   readonly #own: OwnAddresses
   readonly #surplus: SurplusLinks
+  readonly #listeners = new Set<() => void>()
   #hasStarted = false
   #isClosed = false
 
@@ -87,6 +89,14 @@ export class Whereabouts {
     this.#book.noteFailed(address, of)
   }
 
+  /** Calls back after this process's own addresses changed. */
+  watchAddresses(listener: () => void): Unsubscribe {
+    this.#listeners.add(listener)
+    return () => {
+      this.#listeners.delete(listener)
+    }
+  }
+
   lanStatus(): LanStatus {
     return this.#lan.status()
   }
@@ -116,6 +126,7 @@ export class Whereabouts {
     // A disk that refuses shows itself elsewhere; links and the local network are told all the same.
     place.announce(addresses).catch(() => undefined)
     this.#lan.refresh()
+    for (const listener of [...this.#listeners]) listener()
     for (const link of links.all()) void this.#probe(link, mesh.clock)
   }
 

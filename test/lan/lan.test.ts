@@ -86,6 +86,9 @@ describe.skipIf(whyNot !== undefined).each([
       expect(results.map(({ agent_id, text, late }) => [agent_id, text, late])).toEqual([
         [id, 'held and done', undefined],
       ])
+      // What a person would type after --peer now.
+      const { listen } = await world.worker.json('nfltr mesh show')
+      expect(listen).toEqual([expect.stringContaining(`/ip4/${given.network}.77/`)])
       const again = await world.laptop.json('nfltr agent wait --timeout 1s')
       expect([again['results'], again['unconfirmed']]).toEqual([[], []])
     },

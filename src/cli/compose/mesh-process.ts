@@ -13,6 +13,7 @@ import type { Held, Home, KeyName } from '../../ports/home.ts'
 import type { Lan } from '../../ports/lan.ts'
 import { loadConfigText } from '../../store/home/config-file.ts'
 import type { Context } from '../compose.ts'
+import { registerListening } from './registration.ts'
 
 /** This process's part of the mesh, with the key it holds and its place in the list of running processes. */
 export interface MeshProcess {
@@ -65,9 +66,7 @@ export async function openMeshProcess(context: Context, options: MeshProcessOpti
     })
     // A short command is nobody that others of this home would look for.
     const registered =
-      kind === 'cli'
-        ? undefined
-        : await home.running.register({ kind, peerId, listen: mesh.listenAddresses(), ...named })
+      kind === 'cli' ? undefined : await registerListening(home, { mesh, facts: { kind, peerId, ...named } })
     return {
       mesh,
       machine,

@@ -31,6 +31,7 @@ import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { addresses, machineFacts, requireRole, settingsOfHome, type Where } from './mesh-process.ts'
 import { allowsDocument, type LinkLog, nodeStatusDocument } from './node-status.ts'
+import { registerListening } from './registration.ts'
 import { guardRestarts } from './restart-guard.ts'
 import { Teardown } from './teardown.ts'
 
@@ -173,7 +174,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
     )
     teardown.add(() => control.close())
     const listen = mesh.listenAddresses()
-    const registered = await home.running.register({ kind: 'node', peerId: machine.peerId, listen })
+    const registered = await registerListening(home, { mesh, facts: { kind: 'node', peerId: machine.peerId } })
     teardown.add(() => registered.release())
     tell({
       event: 'ready',
