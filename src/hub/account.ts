@@ -92,6 +92,7 @@ export function turnLines({ agents, nodes }: HubWorld): readonly AccountLine[] {
   })
 }
 
+/** Of a few KiB at most: a receipt. */
 export function base64(bytes: Uint8Array): string {
-  return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(''))
+  return btoa(String.fromCharCode(...bytes))
 }
