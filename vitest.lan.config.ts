@@ -5,7 +5,8 @@ export default defineConfig({
   test: {
     include: ['test/lan/**/*.test.ts'],
     pool: 'forks',
-    testTimeout: 120_000,
+    // A guide is some twenty starts of the program; each takes half a second on a quiet machine and several on a busy one.
+    testTimeout: 240_000,
     hookTimeout: 60_000,
     maxWorkers: 1,
   },

@@ -8,7 +8,7 @@ export interface OwnAddressesOptions {
   readonly onChange: (addresses: readonly Multiaddr[]) => void
 }
 
-/** The longest that a change of an interface goes unseen, in milliseconds. Node has no event for it; a look costs 0.1 ms. */
+/** The longest that a change of an interface goes unseen, in milliseconds. Node has no event for it; a look costs 0.2 ms. */
 const lookEveryMs = 5_000
 
 /** Notices that this machine has other addresses than before: another network, a new lease, a cable. */
