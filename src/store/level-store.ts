@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NfltrError } from '../core/errors.ts'
 import { bootId } from '../platform/process-table.ts'
@@ -6,6 +6,7 @@ import type { Store, StoreCondition, StoreDamage, StoreEntry, StoreIdentity, Sto
 import { assertKey, type KeyspaceRow, keyspace } from './keyspace.ts'
 import { type Finding, type Inspection, inspectDatabase } from './level/inspection.ts'
 import { TableGuard } from './level/table-guard.ts'
+import { readSums, type TableSums, writeSums } from './level/table-sums.ts'
 import { markerOf, ownPrefix, readAccount, readLosses, renew } from './level-account.ts'
 import { type Database, openDatabase, storeError } from './level-database.ts'
 import { pagesOf, type RawEntry } from './level-scan.ts'
@@ -38,10 +39,17 @@ export interface LevelStoreOptions {
   readonly keyspace?: readonly KeyspaceRow[]
   /** What a person runs on a damaged store. */
   readonly repairCommand?: string
+  /** Bytes of tables that are looked at before anything is opened; only tests set it. */
+  readonly checkedAtStartBytes?: number
   /** How long after the start the look at everything begins, in milliseconds; only tests are in a hurry. */
   readonly scrubDelayMs?: number
 }
 
+/**
+ * So much is looked at before LevelDB opens anything. What is more than that is checked later, and where it is damaged the file
+ * is kept when it is found, before a compaction makes a table without it that looks sound.
+ */
+const checkedAtStartBytes = 256 * 1024 * 1024
 /** Nothing is looked at in the first seconds, in which the process has the most to do. */
 const scrubDelayMs = 3_000
 
@@ -65,6 +73,9 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
   const guard = new TableGuard(await inspectUnheld(files, marker, options))
   let database: Database | undefined
   try {
+    const known = readSums(files.sums)
+    const { findings, sums } = guard.checkFirst(options.checkedAtStartBytes ?? checkedAtStartBytes, known)
+    if (findings.length > 0) throw refused(findings.map(textOf).join('; '), { found: findings.map(textOf) }, options)
     database = await openDatabase(files.db, { createIfMissing: marker === undefined })
     writeWhole(files.holder, thisHolder(options.holder?.session))
     const born = bornOf(files.db)
@@ -76,6 +87,7 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
     const { seal } = account
     const identity = isCopy ? await renew(database, account.identity, marker) : account.identity
     writeMarker(files.marker, markerOf(identity, seal, born))
+    if (!sameSums(known, sums)) writeSums(files.sums, sums)
     return new LevelStore({ database, identity, seal, files, guard, options })
   } catch (error) {
     guard.close()
@@ -103,7 +115,7 @@ async function inspectUnheld(
     const isHeld = holder !== undefined && holderRuns(holder)
     const mayBeTorn = marker === undefined || (holder !== undefined && holder.boot_id !== bootId())
     const { findings, mayBeChanging, tables } = inspectDatabase(files.db, { mayBeTorn })
-    if (findings.length === 0) return tables
+    if (findings.length === 0 && !isHeld) return tables
     for (const table of tables) table.close()
     // Whoever holds it changes it all the time: opening it says so.
     if (isHeld) return []
@@ -234,6 +246,7 @@ export class LevelStore implements Store {
       this.#guard.close()
       await this.#database.close()
     }
+    if (this.#writer.failure === undefined && this.#damage.size === 0) sumUp(this.#files)
   }
 
   #open(key: string, record: Uint8Array): Uint8Array {
@@ -250,8 +263,8 @@ export class LevelStore implements Store {
   #assertSound(from: string, to: string): void {
     const finding = this.#guard.check(from, to)
     if (finding === undefined) return
+    this.#noteFinding(finding)
     const damage = damageOf(finding)
-    this.#note(damage)
     const message = `The store is damaged: ${textOf(finding)}.`
     throw withHint(new NfltrError('store_damaged', message, { details: { ...damage } }), this.#options)
   }
@@ -267,7 +280,7 @@ export class LevelStore implements Store {
         },
         {
           block: () => {
-            for (const finding of this.#guard.damaged) this.#note(damageOf(finding))
+            for (const finding of this.#guard.damaged) this.#noteFinding(finding)
           },
           record: ({ found, key }) => this.#note({ found, ...(key === undefined ? {} : { from: key, to: key }) }),
         },
@@ -281,6 +294,16 @@ export class LevelStore implements Store {
     }
   }
 
+  #noteFinding(finding: Finding): void {
+    const bytes = this.#guard.takeEvidence(finding)
+    try {
+      if (bytes !== undefined) keepEvidence(this.#files.evidence, finding.file, bytes)
+    } catch {
+      // A disk that does not take it must not speak in place of the damage.
+    }
+    this.#note(damageOf(finding))
+  }
+
   #note(damage: StoreDamage): void {
     const key = JSON.stringify(damage)
     if (this.#damage.size >= damageMax || this.#damage.has(key)) return
@@ -291,6 +314,24 @@ export class LevelStore implements Store {
   #assertOpen(): void {
     if (this.#isClosed) throw new NfltrError('store_failed', 'The store was closed.')
   }
+}
+
+function sameSums(a: TableSums, b: TableSums): boolean {
+  return a.size === b.size && [...a].every(([file, sum]) => b.get(file) === sum)
+}
+
+/** Checks the tables that came since the opening, so that the next one finds all of them known. */
+function sumUp(files: Files): void {
+  const guard = new TableGuard(inspectDatabase(files.db, { mayBeTorn: false }).tables)
+  const known = readSums(files.sums)
+  const { sums } = guard.checkFirst(checkedAtStartBytes, known)
+  guard.close()
+  if (!sameSums(known, sums)) writeSums(files.sums, sums)
+}
+
+function keepEvidence(folder: string, file: string, bytes: Uint8Array): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 })
+  writeFileSync(join(folder, file), bytes, { mode: 0o600, flush: true })
 }
 
 function damageOf(finding: Finding): StoreDamage & Readonly<Record<string, unknown>> {

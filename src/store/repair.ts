@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, renameSync } from 'node:fs'
 import process from 'node:process'
 import { NfltrError } from '../core/errors.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
@@ -58,15 +58,18 @@ export async function repairStore(dir: string): Promise<RepairReport> {
   try {
     const { marker, isDamaged } = markerOr(files.marker)
     const mayBeTorn = marker === undefined || (formerHolder !== undefined && formerHolder.boot_id !== bootId())
-    const salvage = new Salvage(source, { mayBeTorn })
-    const found = examine(salvage, marker)
-    const isSound = found.losses.length === 0 && salvage.corrections.length === 0 && source === files.db
-    if (isSound && !isDamaged) {
+    const { salvage, found } = salvageBest(source, { marker, mayBeTorn, evidence: files.evidence })
+    const isSound = salvage.losses.length === 0 && salvage.corrections.length === 0 && source === files.db
+    if (isSound && found.losses.length === 0 && !isDamaged) {
       return { outcome: 'sound', ...found.identity, ...found.counts, corrections: [], losses: [] }
     }
-    const corrections = isDamaged
-      ? [...salvage.corrections, { file: 'db.marker', found: 'it could not be read' }]
-      : salvage.corrections
+    const corrections = [
+      ...salvage.corrections,
+      ...salvage.losses
+        .filter((loss) => !found.losses.includes(loss))
+        .map(({ file = 'db', found }) => ({ file, found })),
+      ...(isDamaged ? [{ file: 'db.marker', found: 'it could not be read' }] : []),
+    ]
     const isWhole = found.losses.length === 0
     const { storeId, incarnation } = found.identity
     const identity: StoreIdentity = { storeId, incarnation: isWhole ? incarnation : incarnation + 1 }
@@ -82,6 +85,7 @@ export async function repairStore(dir: string): Promise<RepairReport> {
     if (readHolder(files.holder)?.pid !== process.pid) throw heldError(undefined, files.holder)
     swapDatabase({ made, db: files.db, kept })
     writeMarker(files.marker, markerOf(identity, account.seal, bornOf(files.db)))
+    if (existsSync(files.evidence)) renameSync(files.evidence, freeName(files.evidence))
     return {
       outcome: isWhole ? 'whole' : 'lossy',
       ...identity,
@@ -93,6 +97,23 @@ export async function repairStore(dir: string): Promise<RepairReport> {
   } finally {
     removeFile(files.holder)
   }
+}
+
+/**
+ * With the tables that were kept when they were found damaged, where that makes the store whole. Where it does not they are
+ * left out: a record in one of them may have been deleted since.
+ */
+function salvageBest(
+  source: string,
+  of: { readonly marker: StoreMarker | undefined; readonly mayBeTorn: boolean; readonly evidence: string },
+) {
+  const { marker, mayBeTorn, evidence } = of
+  const salvage = new Salvage(source, { mayBeTorn })
+  const found = examine(salvage, marker)
+  if (found.losses.length === 0 || !existsSync(evidence)) return { salvage, found }
+  const more = new Salvage(source, { mayBeTorn, evidence })
+  const foundMore = examine(more, marker)
+  return foundMore.losses.length === 0 ? { salvage: more, found: foundMore } : { salvage, found }
 }
 
 /** Where the records are: in the database, or in what an interrupted repair had put aside. */
@@ -125,7 +146,7 @@ function markerOr(path: string): { readonly marker: StoreMarker | undefined; rea
 
 /** Holds what can be read against what the store itself says of it. */
 function examine(salvage: Salvage, marker: StoreMarker | undefined) {
-  const losses: Loss[] = [...salvage.losses]
+  let losses: Loss[] = [...salvage.losses]
   const identityRecord = salvage.find(identityKey)
   const sealed = salvage.find(sealKey)
   const identity: StoreIdentity =
@@ -140,9 +161,12 @@ function examine(salvage: Salvage, marker: StoreMarker | undefined) {
     losses.push({ kind: 'record', found: 'it was missing', from: sealKey, to: sealKey, state: 'gone' })
   else if (seal.commits < commits)
     losses.push({ kind: 'tail', found: `the last commit there was ${seal.commits}, and ${commits} had been made` })
-  else if (losses.length === 0) {
+  else {
     const objection = tallyOf(salvage)
-    if (objection !== undefined) losses.push({ kind: 'file', found: objection })
+    // What could not be read is then in nothing that counts: elsewhere too, or written anew since.
+    if (objection === undefined)
+      losses = losses.filter(({ kind, from }) => kind === 'tail' || (kind === 'record' && from === identityKey))
+    else if (losses.length === 0) losses.push({ kind: 'file', found: objection })
   }
   const own = [identityRecord, sealed, salvage.find(lossesKey)].filter((record) => record !== undefined).length
   const counts = {

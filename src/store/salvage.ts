@@ -42,13 +42,20 @@ export class Salvage {
   /** Keys that stand. */
   count = 0
   readonly #db: string
-  readonly #sources: readonly { readonly file: string; readonly isLog: boolean }[]
+  readonly #sources: readonly { readonly file: string; readonly isLog: boolean; readonly folder?: string }[]
   readonly #winners: Winners = new Map()
 
-  /** @param options - `mayBeTorn`: the machine itself went down, so that the last write may never have been finished */
-  constructor(db: string, { mayBeTorn }: { readonly mayBeTorn: boolean }) {
+  /**
+   * @param options - `mayBeTorn`: the machine itself went down, so that the last write may never have been finished;
+   *   `evidence`: a folder with tables that belonged to the database and were damaged, from before a compaction
+   */
+  constructor(db: string, { mayBeTorn, evidence }: { readonly mayBeTorn: boolean; readonly evidence?: string }) {
     this.#db = db
-    this.#sources = this.#findSources(mayBeTorn)
+    const kept = evidence === undefined || !existsSync(evidence) ? [] : readdirSync(evidence)
+    this.#sources = [
+      ...this.#findSources(mayBeTorn),
+      ...kept.map((file) => ({ file, isLog: false, folder: evidence ?? '' })),
+    ]
     const bad = new Map<string, { readonly sequence: number; readonly file: string }>()
     for (const { file, stretch } of this.#stretches()) {
       this.#note(file, stretch, mayBeTorn)
@@ -86,9 +93,9 @@ export class Salvage {
   }
 
   *#stretches(): Generator<{ readonly file: string; readonly stretch: Stretch }> {
-    for (const { file, isLog } of this.#sources) {
+    for (const { file, isLog, folder } of this.#sources) {
       const read = isLog ? logWrites : tableWrites
-      for (const stretch of read(this.#db, file)) yield { file, stretch }
+      for (const stretch of read(folder ?? this.#db, file)) yield { file, stretch }
     }
   }
 

@@ -43,8 +43,16 @@ export interface StoreMarker extends StoreIdentity {
 
 export const markerFormat = 1
 
-export function storeFiles(dir: string): { readonly db: string; readonly marker: string; readonly holder: string } {
-  return { db: join(dir, 'db'), marker: join(dir, 'db.marker'), holder: join(dir, 'holder.json') }
+export function storeFiles(dir: string) {
+  return {
+    db: join(dir, 'db'),
+    marker: join(dir, 'db.marker'),
+    holder: join(dir, 'holder.json'),
+    /** Sums of the tables that were checked. */
+    sums: join(dir, 'db.sums'),
+    /** Damaged tables as they were when they were found, for a repair. */
+    evidence: join(dir, 'db.evidence'),
+  }
 }
 
 /** This process, as far as the system tells. */

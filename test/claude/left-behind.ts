@@ -62,13 +62,13 @@ const hubFiles = [
   ...ofAnyHome,
   `issuer/(serial|(serial-)?lock\\.\\d+|names/(laptop|vm1)|(invites|claims)/${hex})`,
   `config/keys/(mesh\\.key|(issuer|hub-hub-[0-9a-f]{16})\\.(key|lock\\.\\d+))`,
-  `hubs/hub-[0-9a-f]{16}/(hub\\.log|db\\.marker|starts\\.json|${database})`,
+  `hubs/hub-[0-9a-f]{16}/(hub\\.log|db\\.marker|db\\.sums|starts\\.json|${database})`,
 ]
 
 /** Journals stay for as long as their results may be asked for; an agent can go on for as long as its folder is there. */
 const nodeFiles = [
   ...ofAnyHome,
-  `node/(db\\.marker|starts\\.json|${database}|attempts/att_${hex}/(journal|keeper\\.log))`,
+  `node/(db\\.marker|db\\.sums|starts\\.json|${database}|attempts/att_${hex}/(journal|keeper\\.log))`,
   `node/agents/agt_${hex}/att_${hex}/workspace/[a-z]+(\\.txt)?`,
   `node/agents/agt_${hex}/att_${hex}/private/(shell-prefix|instructions\\.md)`,
   `node/agents/agt_${hex}/att_${hex}/private/claude/(\\.claude\\.json|projects/[^/]+/[0-9a-f-]{36}\\.jsonl|(plugins/store|backups|sessions|shell-snapshots)/[^/]+)`,

@@ -5,7 +5,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type { Store } from '../../src/ports/store.ts'
 import { inspectDatabase } from '../../src/store/level/inspection.ts'
 import { readTableIndex } from '../../src/store/level/table-file.ts'
-import { openLevelStore } from '../../src/store/level-store.ts'
+import { type LevelStoreOptions, openLevelStore } from '../../src/store/level-store.ts'
 import { bornOf, readMarker, writeMarker } from '../../src/store/store-files.ts'
 import { collect } from '../contracts/store.ts'
 import { put, testKeyspace } from '../contracts/test-keyspace.ts'
@@ -16,8 +16,10 @@ afterAll(() => rmSync(root, { recursive: true, force: true }))
 let folders = 0
 const keyOf = (no: number): string => `test/${String(no).padStart(4, '0')}`
 
-function open(dir: string, options: { readonly scrubDelayMs?: number } = {}): Promise<Store> {
-  return openLevelStore(dir, { keyspace: testKeyspace, repairCommand: 'nfltr test repair', ...options })
+/** As a store that is too large to be looked at as a whole before it is opened. */
+function open(dir: string, options: LevelStoreOptions = {}): Promise<Store> {
+  const own = { keyspace: testKeyspace, repairCommand: 'nfltr test repair', checkedAtStartBytes: 0 }
+  return openLevelStore(dir, { ...own, ...options })
 }
 
 /** A closed store whose records are all in one table, of several blocks. */
@@ -94,6 +96,20 @@ describe('a damaged table', () => {
     expect(await store.damaged).toMatchObject({ found: expect.stringContaining('.ldb at byte'), to: blocks[2]?.upTo })
     expect(store.condition).toMatchObject({ state: 'damaged', damage: [{}] })
     await store.close()
+  })
+
+  test('is found before anything is opened where the store is no larger than most', async () => {
+    const dir = await tabled()
+    const { path, blocks } = blocksOf(dir)
+    flip(path, (blocks.at(-1)?.offset ?? 0) + 20)
+    const before = readdirSync(join(dir, 'db')).sort()
+
+    await expect(openLevelStore(dir, { keyspace: testKeyspace })).rejects.toMatchObject({
+      code: 'store_damaged',
+      message: expect.stringContaining(`to ${blocks.at(-1)?.upTo}`),
+    })
+
+    expect(readdirSync(join(dir, 'db')).sort()).toEqual(before)
   })
 
   test('that held the store’s own account is found at once', async () => {

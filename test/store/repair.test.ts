@@ -213,6 +213,31 @@ describe('a repair', () => {
     expect(await contents(dir)).toEqual({ identity, records: expected })
   })
 
+  test('uses a damaged table that was kept before a compaction made another without it', async () => {
+    const dir = folder()
+    const first = await open(dir)
+    await first.commit(Array.from({ length: 300 }, (_, no) => put(keyOf(no), textOf(no))))
+    const expected = await collect(first.scan('test/'))
+    const { identity } = first
+    await first.close()
+    await (await open(dir)).close()
+    const table = readdirSync(join(dir, 'db')).find((name) => name.endsWith('.ldb')) ?? ''
+    const bytes = readFileSync(join(dir, 'db', table))
+    bytes[6_000] = (bytes[6_000] ?? 0) ^ 1
+    writeFileSync(join(dir, 'db', table), bytes)
+    const store = await openLevelStore(dir, { keyspace: testKeyspace, checkedAtStartBytes: 0, scrubDelayMs: 0 })
+    await store.damaged
+    await store.close()
+    expect(readFileSync(join(dir, 'db.evidence', table)).equals(bytes)).toBe(true)
+    rmSync(join(dir, 'db', table), { force: true })
+
+    const report = await repairStore(dir)
+
+    expect(report).toMatchObject({ outcome: 'whole', losses: [], records: expected.length })
+    expect(await contents(dir)).toEqual({ identity, records: expected })
+    expect(existsSync(join(dir, 'db.evidence'))).toBe(false)
+  })
+
   test('is refused while the store is open, and the store while it is repaired', async () => {
     const { dir } = await filled()
     const store = await open(dir)
@@ -293,10 +318,10 @@ describe('a backup', () => {
         .filter((name) => name.endsWith('.ldb'))
         .sort()[0] ?? ''
     const bytes = readFileSync(join(dir, 'db', table))
-    // Behind the first block, which holds the store’s own account and is read at the opening.
+    // Behind the first block, which holds the store’s own account and is read at the opening in any case.
     bytes[6_000] = (bytes[6_000] ?? 0) ^ 1
     writeFileSync(join(dir, 'db', table), bytes)
-    const store = await open(dir)
+    const store = await openLevelStore(dir, { keyspace: testKeyspace, checkedAtStartBytes: 0 })
 
     const file = join(root, 'backup-3')
     await expect(writeBackup(store, file, { hubId: 'hub-1', version: '1.0.0' })).rejects.toMatchObject({

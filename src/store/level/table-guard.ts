@@ -1,6 +1,8 @@
+import { crc32 } from 'node:zlib'
 import { MalformedError } from './coding.ts'
 import type { Finding, OpenTable } from './inspection.ts'
-import { type DataBlock, readBlock, readTableIndex } from './table-file.ts'
+import { type DataBlock, type ReadBytes, readBlock, readTableIndex } from './table-file.ts'
+import type { TableSums } from './table-sums.ts'
 
 /** A table, and how much of it was looked at. */
 interface GuardedTable {
@@ -18,10 +20,53 @@ interface GuardedTable {
  */
 export class TableGuard {
   readonly #damaged: Finding[] = []
+  readonly #kept = new Set<string>()
   #tables: readonly GuardedTable[]
 
   constructor(tables: readonly OpenTable[]) {
-    this.#tables = tables.map((table) => ({ table, blocks: undefined, seen: new Set<number>() }))
+    // What a compaction takes first is looked at first: it would make sound looking tables out of damaged ones.
+    this.#tables = [...tables]
+      .sort((a, b) => a.level - b.level || b.number - a.number)
+      .map((table) => ({ table, blocks: undefined, seen: new Set<number>() }))
+  }
+
+  /**
+   * Looks at whole tables, of so many bytes together, and says what is wrong with them.
+   *
+   * @param known - sums of tables that were checked before
+   * @returns the sums of those that are sound
+   */
+  checkFirst(maxBytes: number, known: TableSums): { readonly findings: readonly Finding[]; readonly sums: TableSums } {
+    const sums = new Map<string, number>()
+    const left: GuardedTable[] = []
+    let bytes = 0
+    for (const guarded of this.#tables) {
+      const { table } = guarded
+      bytes += table.sizeBytes
+      if (bytes > maxBytes) {
+        left.push(guarded)
+        continue
+      }
+      // In one go: a read for each block would take longer than the checking.
+      const file = table.read(0, table.sizeBytes)
+      const sum = crc32(file)
+      const before = this.#damaged.length
+      if (known.get(table.file) !== sum) this.#lookAtAll(guarded, file)
+      if (this.#damaged.length > before) {
+        left.push(guarded)
+        continue
+      }
+      sums.set(table.file, sum)
+      table.close()
+    }
+    this.#tables = left
+    return { findings: this.#damaged, sums }
+  }
+
+  #lookAtAll(guarded: GuardedTable, file: Uint8Array): void {
+    const read: ReadBytes = (offset, length) => file.subarray(offset, offset + length)
+    guarded.blocks = this.#readIndex(guarded.table, read)
+    for (let at = 0; at < guarded.blocks.length; at++) this.#look(guarded, at, read)
   }
 
   /** What is wrong with a part that may hold keys from `from` up to `to`, both included. */
@@ -54,6 +99,14 @@ export class TableGuard {
     this.close()
   }
 
+  /** The whole file that a finding is about, the first time that it is asked for while it is open. */
+  takeEvidence({ file }: Finding): Uint8Array | undefined {
+    const table = this.#tables.find((guarded) => guarded.table.file === file)?.table
+    if (table === undefined || this.#kept.has(file)) return undefined
+    this.#kept.add(file)
+    return table.read(0, table.sizeBytes)
+  }
+
   /** Everything that was found so far. */
   get damaged(): readonly Finding[] {
     return this.#damaged
@@ -70,13 +123,13 @@ export class TableGuard {
   }
 
   #blocksOf(guarded: GuardedTable): readonly DataBlock[] {
-    guarded.blocks ??= this.#readIndex(guarded.table)
+    guarded.blocks ??= this.#readIndex(guarded.table, guarded.table.read)
     return guarded.blocks
   }
 
-  #readIndex(table: OpenTable): readonly DataBlock[] {
+  #readIndex(table: OpenTable, read: ReadBytes): readonly DataBlock[] {
     try {
-      return readTableIndex(table.read, table.sizeBytes).blocks
+      return readTableIndex(read, table.sizeBytes).blocks
     } catch (error) {
       const { file, smallest, largest } = table
       this.#damaged.push({ file, found: foundBy(error), from: smallest, to: largest })
@@ -84,12 +137,12 @@ export class TableGuard {
     }
   }
 
-  #look({ table, blocks, seen }: GuardedTable, at: number): void {
+  #look({ table, blocks, seen }: GuardedTable, at: number, read: ReadBytes = table.read): void {
     const block = blocks?.[at]
     if (block === undefined || seen.has(at)) return
     seen.add(at)
     try {
-      readBlock(table.read, block, table.sizeBytes, 'a block')
+      readBlock(read, block, table.sizeBytes, 'a block')
     } catch (error) {
       this.#damaged.push({
         file: table.file,

@@ -1,6 +1,6 @@
 import process from 'node:process'
-import { openLevelStore } from '../../src/store/level-store.ts'
-import { put, testKeyspace } from '../contracts/test-keyspace.ts'
+import { openLevelStore } from '../../../src/store/level-store.ts'
+import { put, testKeyspace } from '../../contracts/test-keyspace.ts'
 
 /**
  * Writes until it is killed: eight writers, each batch two records that belong together. Every batch that is on disk is
