@@ -36,7 +36,7 @@ export function recordOn<T>(disk: MemoryDisk, key: string): T | undefined {
 /** All records under a prefix, as they are on disk: what a process would find if it were started now. */
 export function recordsOn<T>(disk: MemoryDisk, prefix: string): readonly { readonly key: string; readonly value: T }[] {
   const found: { key: string; value: T }[] = []
-  for (const key of disk.keys(prefix)) {
+  for (const key of disk.keys(prefix, `${prefix}\x7f`)) {
     if (!key.startsWith(prefix)) break
     const bytes = disk.read(key)
     if (bytes !== undefined) found.push({ key: key.slice(prefix.length), value: read<T>(bytes) })

@@ -33,18 +33,12 @@ export class MemoryDisk {
     }
   }
 
-  /** All keys from `from` on (inclusive), in key order. */
-  keys(from = ''): readonly string[] {
+  /** All keys from `from` on (inclusive) and below `below`, in key order. */
+  keys(from = '', below?: string): readonly string[] {
     this.#order ??= [...this.#entries.keys()].sort()
-    if (from === '') return this.#order
-    let low = 0
-    let high = this.#order.length
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if ((this.#order[middle] ?? '') < from) low = middle + 1
-      else high = middle
-    }
-    return this.#order.slice(low)
+    const start = from === '' ? 0 : firstNotBelow(this.#order, from)
+    if (start === 0 && below === undefined) return this.#order
+    return this.#order.slice(start, below === undefined ? undefined : firstNotBelow(this.#order, below))
   }
 
   /** Everything that is on the disk, in key order: for checks. */
@@ -64,4 +58,16 @@ export class MemoryDisk {
     copy.#entries = new Map(this.#entries)
     return copy
   }
+}
+
+/** Where in sorted keys the first one stands that is not below this one. */
+function firstNotBelow(keys: readonly string[], key: string): number {
+  let low = 0
+  let high = keys.length
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if ((keys[middle] ?? '') < key) low = middle + 1
+    else high = middle
+  }
+  return low
 }

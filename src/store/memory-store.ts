@@ -89,7 +89,8 @@ export class MemoryStore implements Store {
     this.#assertOpen()
     const from = options.from !== undefined && options.from > prefix ? options.from : prefix
     let left = options.limit ?? Number.POSITIVE_INFINITY
-    for (const key of this.disk.keys(from)) {
+    // Keys are printable ASCII: nothing that begins with the prefix is above this.
+    for (const key of this.disk.keys(from, `${prefix}\x7f`)) {
       if (!key.startsWith(prefix) || left-- <= 0) return
       const value = this.#read(key)
       if (value !== undefined) yield { key, value }
