@@ -118,7 +118,6 @@ async function openAdapter(twin: TwinHub) {
       receipt: hub.receipt.bind(hub),
       account: hub.account.bind(hub),
       logs: hub.logs.bind(hub),
-      backup: hub.backup.bind(hub),
       stop: hub.stop.bind(hub),
       hold: async () => ({ release: async () => undefined, lost: new Promise<void>(() => undefined) }),
     },

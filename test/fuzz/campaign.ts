@@ -40,6 +40,8 @@ export interface Report {
 
 /** The code that runs is compiled, and pools are filled, within the first tenths. */
 const warmTenths = 3
+/** Whoever takes longer for one input hangs. */
+const verdictMs = 60_000
 /** What may come and go between two collections. What leaks with each input is far above it by the end. */
 export const growthMaxBytes: number = 12 * 1024 * 1024
 
@@ -91,12 +93,17 @@ async function tryOne(
   { kind, number, seed }: { readonly kind: string; readonly number: number; readonly seed: number },
   failures: Failure[],
 ): Promise<string> {
+  const late = Promise.withResolvers<never>()
+  const timer = setTimeout(() => late.reject(new Error(`no verdict within ${verdictMs / 1_000} s`)), verdictMs)
   try {
-    return (await open.get(kind)?.try(new SeededRandom(seed, `${kind} ${number}`))) ?? 'none'
+    const verdict = open.get(kind)?.try(new SeededRandom(seed, `${kind} ${number}`)) ?? Promise.resolve('none')
+    return await Promise.race([verdict, late.promise])
   } catch (thrown) {
     const input = thrown instanceof Crash ? thrown.input : ''
     failures.push({ kind, number, input, what: textOf(thrown) })
     return 'WRONG'
+  } finally {
+    clearTimeout(timer)
   }
 }
 

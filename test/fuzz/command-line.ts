@@ -58,10 +58,10 @@ const commandLine: Target = {
         return verdictOn(words.join(' '), async () => {
           try {
             const program = buildProgram(world)
-            program.configureOutput({ writeOut: () => undefined })
+            program.configureOutput({ writeOut: () => undefined, writeErr: () => undefined })
             for (const noun of program.commands) {
               for (const command of [noun, ...noun.commands, ...noun.commands.flatMap((one) => one.commands)])
-                command.configureOutput({ writeOut: () => undefined })
+                command.configureOutput({ writeOut: () => undefined, writeErr: () => undefined })
             }
             await program.parseAsync(words, { from: 'user' })
           } catch (thrown) {

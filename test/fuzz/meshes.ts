@@ -3,6 +3,7 @@ import { meshIssuer } from '../../src/identity/issuer-key.ts'
 import { FrameStream } from '../../src/mesh/frame-stream.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
 import { systemClock } from '../../src/platform/clock.ts'
+import { Session } from '../../src/runtime/session.ts'
 import { encodeHandshake } from '../../src/wire/handshake-codec.ts'
 import { encodeRoster } from '../../src/wire/roster-codec.ts'
 import { encodeFrame } from '../../src/wire/session-codec.ts'
@@ -13,6 +14,9 @@ import { handshake, roster } from '../wire/handshake-arbitraries.ts'
 import { pool } from './decoders.ts'
 import { mutate } from './mutate.ts'
 import { Crash, type Target } from './target.ts'
+
+/** A session that is not opened holds its stream so long, in milliseconds. */
+const openingMs = 500
 
 const protocols = {
   hello: '/nfltr/hello/1.0.0',
@@ -38,7 +42,11 @@ const mesh: Target = {
     const more = { issuer: { book: home.issuer, signer: meshIssuer(test.key) } }
     const issuer = await bench.member(test, 'issuer', { home, more })
     const node = await bench.member(test, 'node')
-    node.serveSessions(() => {})
+    // As a node does: whoever does not open a session in time is cut off.
+    node.serveSessions((link) => {
+      const end = (error?: Error): void => link.close(error)
+      Session.readOpen(link, { signal: AbortSignal.timeout(openingMs) }).then(() => end(), end)
+    })
     return {
       try: async (random) => {
         await using guests = new Bench()
