@@ -27,6 +27,8 @@ export interface EnteringOptions {
   readonly host: () => Libp2p
   /** Puts this process into the roster, and begins to keep its links. */
   readonly settle: () => Promise<void>
+  /** Resolves once whoever was greeted has told what it knows of the mesh. */
+  readonly learnt: () => Promise<void>
 }
 
 /** How a machine that is no member becomes one: with an invite, or by asking until an owner answers. */
@@ -72,7 +74,7 @@ export class Entering {
   }
 
   async #enter({ own, connection }: JoinedMesh): Promise<Membership> {
-    const { mesh, place, process, greeter, settle } = this.#options
+    const { mesh, place, process, greeter, settle, learnt } = this.#options
     const { body, ...kept } = own
     await mesh.files.saveMembership(kept)
     await place.take(await this.#standingAfterJoin(kept))
@@ -84,6 +86,8 @@ export class Entering {
     // process is has no hello to say: it would be refused, and turned away for a minute.
     if (process.kind !== 'node' || body.roles.includes('node')) await greeter.greet(connection).catch(() => {})
     else connection.abort(new Error('joined'))
+    // A command that joins ends after this, and the issuer may be another one: what it does not say now is not known later.
+    await learnt()
     return body
   }
 

@@ -1,6 +1,6 @@
 import type { Multiaddr } from '@multiformats/multiaddr'
 import type { NfltrError } from '../core/errors.ts'
-import { isDueForRenewal, type Membership, type ProcessCertificate } from '../core/membership.ts'
+import { isDueForRenewal, isWithin, type Membership, type ProcessCertificate } from '../core/membership.ts'
 import { openProcessCertificate, signAddressRecord } from '../identity/envelopes.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -74,6 +74,11 @@ export class OwnPlace {
   /** The wall clock, never before the newest issue time that a valid signature named (rule 16). */
   wallMs(): number {
     return Math.max(this.#options.clock.wallMs(), this.#seenMs)
+  }
+
+  /** Whether this machine's membership holds now, as far as its term goes. */
+  get isTermLeft(): boolean {
+    return this.#standing !== undefined && isWithin(this.#standing.body, this.wallMs())
   }
 
   isMemberHost(host: string): boolean {

@@ -28,7 +28,14 @@ import type { RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts } from './standing.ts'
-import { addressTarget, hubTarget, memberTarget, reach, type TargetOptions } from './targets.ts'
+import {
+  addressTarget,
+  memberTarget,
+  processesToStayWith,
+  processTarget,
+  reach,
+  type TargetOptions,
+} from './targets.ts'
 import type { Trust, TrustAlarm } from './trust.ts'
 import { untilAborted } from './until-aborted.ts'
 import { Whereabouts } from './whereabouts.ts'
@@ -121,6 +128,7 @@ export class MeshHost implements Peers {
       greeter: this.#greeter,
       host: () => this.#libp2p(),
       settle: () => this.#settle(),
+      learnt: () => this.#spread.settled(),
     })
     this.#renewal = new Renewal({
       ...options,
@@ -374,20 +382,17 @@ export class MeshHost implements Peers {
     await this.#place.announce(this.#libp2p().getMultiaddrs())
     await this.#whereabouts.start()
     for (const peer of this.#options.peers ?? []) this.wantAddress(peer)
-    this.#wantHubs()
+    this.#wantOthers()
     this.#renewal.start()
   }
 
-  /** A node stays in touch with the hubs it knows also when they cannot find it. */
-  #wantHubs(): void {
-    if (this.#process.kind !== 'node' || this.#host === undefined) return
-    for (const { membership, records } of this.#place.roster?.entries() ?? []) {
-      const { machinePeerId, roles } = membership.body
-      if (!roles.includes('hub') || this.#isRevoked(machinePeerId)) continue
-      for (const [peerId, { body }] of records) {
-        if (body.kind === 'hub' && !this.#keeper.has(peerId))
-          this.#keeper.want(hubTarget({ machinePeerId, peerId }, this.#targetOptions()))
-      }
+  /** Stays in touch with whoever does not look for this process, and from whom it hears who is a member. */
+  #wantOthers(): void {
+    const { roster } = this.#place
+    if (this.#host === undefined || roster === undefined) return
+    for (const process of processesToStayWith(roster.entries(), this.self)) {
+      if (this.#isRevoked(process.machinePeerId) || this.#keeper.has(process.peerId)) continue
+      this.#keeper.want(processTarget(process, this.#targetOptions()))
     }
   }
 
@@ -450,7 +455,7 @@ export class MeshHost implements Peers {
 
   #onNews(): void {
     for (const listener of [...this.#memberWatchers]) listener()
-    this.#wantHubs()
+    this.#wantOthers()
     this.#review.run()
     this.#keeper.review()
     this.#spread.announce()
@@ -478,6 +483,7 @@ export class MeshHost implements Peers {
       roster: () => this.#place.roster,
       whereabouts: this.#whereabouts,
       ownKind: this.#process.kind,
+      isTermLeft: () => this.#place.isTermLeft,
     }
   }
 

@@ -38,7 +38,7 @@ const exchangeTimeoutMs = 20_000
  */
 export class RosterSpread {
   readonly #options: RosterSpreadOptions
-  readonly #running = new Set<string>()
+  readonly #running = new Map<string, Promise<void>>()
   readonly #again = new Set<string>()
   /** By process: what it last said it has applied. */
   readonly #applied = new Map<string, Applied>()
@@ -68,9 +68,13 @@ export class RosterSpread {
     const link = this.#options.links.newest(peerId)
     const own = this.#directory()
     if (link === undefined || own === undefined) return
-    this.#running.add(peerId)
     // `run` catches everything itself.
-    void this.#run(link, own)
+    this.#running.set(peerId, this.#run(link, own))
+  }
+
+  /** Resolves once no exchange that this side began is under way. */
+  async settled(): Promise<void> {
+    while (this.#running.size > 0) await Promise.all(this.#running.values())
   }
 
   /** The other side of an exchange that a peer began. */

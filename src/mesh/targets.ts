@@ -3,12 +3,13 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { PeerKind } from '../core/membership.ts'
+import type { PeerFacts } from '../ports/peers.ts'
 import { parsePeerAddress, peerIdIn, withoutPeerId } from './addresses.ts'
 import { dial } from './dial.ts'
 import type { Greeter } from './greeter.ts'
 import type { Target } from './link-keeper.ts'
 import type { MemberLink, MemberLinks } from './member-links.ts'
-import type { Roster } from './roster.ts'
+import type { Roster, RosterEntry } from './roster.ts'
 import type { Whereabouts } from './whereabouts.ts'
 
 /** What targets need of the mesh they belong to. */
@@ -19,6 +20,8 @@ export interface TargetOptions {
   readonly roster: () => Roster | undefined
   readonly whereabouts: Whereabouts
   readonly ownKind: PeerKind
+  /** Whether this machine's membership holds, as far as its term goes. */
+  readonly isTermLeft: () => boolean
 }
 
 /** A peer given by address alone. Who it is shows in hello; from then on it counts as reached while that peer is. */
@@ -42,25 +45,45 @@ export function addressTarget(text: string, options: TargetOptions): Target {
 }
 
 /**
- * A hub, by its own process, for a node whose listener nobody reached: it moved, or it came back elsewhere. Hubs that are
- * not running are tried ever more rarely; a new address of one is tried at once.
+ * A hub or an issuer, by its own process: for a node whose listener nobody reached, since it moved or came back elsewhere,
+ * and for whoever has to hear what owners say. Those that are not running are tried ever more rarely; a new address of one
+ * is tried at once. Whose own term is over is not to say hello to an issuer, which would turn it away for a minute: it asks
+ * for another term.
  */
-export function hubTarget(
-  hub: { readonly machinePeerId: string; readonly peerId: string },
+export function processTarget(
+  wanted: { readonly machinePeerId: string; readonly peerId: string; readonly kind: PeerKind },
   options: TargetOptions,
 ): Target {
   const { links } = options
-  const record = () => options.roster()?.entryOf(hub.machinePeerId)?.records.get(hub.peerId)?.body
+  const isIdle = (): boolean => wanted.kind === 'issuer' && !options.isTermLeft()
+  const record = () => options.roster()?.entryOf(wanted.machinePeerId)?.records.get(wanted.peerId)?.body
   return {
-    key: hub.peerId,
+    key: wanted.peerId,
     capMs: limits.redialHubCapMs,
-    isReached: () => links.newest(hub.peerId) !== undefined,
-    version: () => (record()?.seq ?? 0) + options.whereabouts.versionOf(hub.peerId),
+    isReached: () => isIdle() || links.newest(wanted.peerId) !== undefined,
+    version: () => (record()?.seq ?? 0) + options.whereabouts.versionOf(wanted.peerId),
     connect: async (signal) => {
       options.whereabouts.missing()
-      await reach(options, options.whereabouts.candidates(hub.peerId, record()?.addresses ?? []), signal)
+      await reach(options, options.whereabouts.candidates(wanted.peerId, record()?.addresses ?? []), signal)
     },
   }
+}
+
+/** Processes with which one stays in touch though it needs nothing of them now: a node with hubs, both with issuers. */
+export function processesToStayWith(
+  members: readonly RosterEntry[],
+  self: PeerFacts,
+): readonly { readonly machinePeerId: string; readonly peerId: string; readonly kind: PeerKind }[] {
+  if (self.kind !== 'node' && self.kind !== 'hub') return []
+  return members.flatMap(({ membership, records }) => {
+    const { machinePeerId, roles } = membership.body
+    return [...records].flatMap(([peerId, { body }]) => {
+      const isHub = self.kind === 'node' && body.kind === 'hub' && roles.includes('hub')
+      // The processes of one machine share what they know.
+      const isOwner = body.kind === 'issuer' && roles.includes('owner') && machinePeerId !== self.machinePeerId
+      return isHub || isOwner ? [{ machinePeerId, peerId, kind: body.kind }] : []
+    })
+  })
 }
 
 /** Which processes of a wanted machine count: a hub wants nodes, a node hubs and owners, a command whoever is there. */

@@ -7,7 +7,7 @@ import { meshIssuer } from '../../src/identity/issuer-key.ts'
 import { fingerprintOf, generateKey, type PrivateKey } from '../../src/identity/keys.ts'
 import type { JoinWish, MeshHost } from '../../src/mesh/peers.ts'
 import type { Home, InviteRecord } from '../../src/ports/home.ts'
-import { addressOf, Bench, memberOf, membersMatch, peerUp, TestMesh } from './support.ts'
+import { addressOf, Bench, memberOf, membersMatch, peerUp, soon, TestMesh } from './support.ts'
 
 describe('join', () => {
   let bench: Bench
@@ -204,6 +204,19 @@ describe('join', () => {
       machinePeerId: joiner.self.peerId,
     })
     expect(issuer.refusals()).toEqual({})
+  })
+
+  test('a machine that has joined knows at once all that its issuer knows, since the issuer may be gone a moment later', async () => {
+    const other = await bench.member(mesh, 'node', { name: 'vm9' })
+    await other.connect(addressOf(issuer), soon())
+    await membersMatch(issuer, (names) => names.includes('vm9'))
+    const joiner = await bench.start({ kind: 'cli', key: await generateKey() })
+
+    await joiner.join(await invite({ roles: ['hub'], name: 'desk' }), wish())
+
+    expect(joiner.members().find((member) => member.name === 'vm9')?.addresses).toEqual([
+      addressOf(other).replace(/\/p2p\/.*/, ''),
+    ])
   })
 
   test('a node that got no role of a node is not refused for saying hello as one', async () => {

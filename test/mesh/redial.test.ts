@@ -5,7 +5,7 @@ import { backoffMs, LinkKeeper } from '../../src/mesh/link-keeper.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import type { Clock } from '../../src/ports/clock.ts'
-import { addressOf, Bench, memberOf, peerDown, peerUp, TestMesh } from './support.ts'
+import { addressOf, Bench, memberOf, membersMatch, peerDown, peerUp, soon, TestMesh } from './support.ts'
 
 describe('redial', () => {
   let bench: Bench
@@ -53,6 +53,33 @@ describe('redial', () => {
 
     expect((await peerUp(again)).peerId).toBe(hub.self.peerId)
   })
+
+  test.each(['hub', 'node'] as const)(
+    'a %s keeps in touch with the issuers that it knows, and hears of new members',
+    async (kind) => {
+      const home = await bench.home()
+      const member = { ...(await memberOf(mesh, kind)), home }
+      const issuer = await bench.member(mesh, 'issuer', { name: 'laptop', roles: ['owner'] })
+      const before = await bench.start(member)
+      await before.connect(addressOf(issuer), soon())
+      const knows = async (): Promise<boolean> =>
+        (await home.mesh.roster()).some(({ addresses }) =>
+          addresses.some(({ peerId }) => peerId === issuer.self.peerId),
+        )
+      await expect.poll(knows, { timeout: 10_000 }).toBe(true)
+      const down = peerDown(issuer, before.self.peerId)
+      await before.close()
+      await down
+
+      const again = await bench.start(member)
+      await peerUp(again, (peer) => peer.peerId === issuer.self.peerId)
+      const vm = await bench.member(mesh, 'node', { name: 'vm9' })
+      await vm.connect(addressOf(issuer), soon())
+      await membersMatch(again, (names) => names.includes('vm9'))
+
+      expect(again.connected().map(({ peerId }) => peerId)).toContain(issuer.self.peerId)
+    },
+  )
 
   test('dials a peer again after the connection was lost, from the side that wants it', async () => {
     const node = await bench.member(mesh, 'node')
