@@ -119,6 +119,7 @@ async function openAdapter(twin: TwinHub) {
       account: hub.account.bind(hub),
       logs: hub.logs.bind(hub),
       stop: hub.stop.bind(hub),
+      backup: hub.backup.bind(hub),
       hold: async () => ({ release: async () => undefined, lost: new Promise<void>(() => undefined) }),
     },
   }
@@ -190,7 +191,7 @@ const control: Target = {
       try: async (random) => {
         const path = random.chance(0.8)
           ? random.pick(['/v1/call', '/v1/confirm'])
-          : encodeURI(mutateText(random, '/v1/call'))
+          : encodeURI(mutateText(random, '/v1/call').toWellFormed())
         const body = random.chance(0.8)
           ? JSON.stringify(mutateJson(random, rightBody))
           : mutateText(random, JSON.stringify(rightBody))
