@@ -16,6 +16,7 @@ export interface Restart {
   /** Standard input of the command: an invite. */
   readonly input?: string
   readonly flags?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** An owner's machine, which is the hub's, and a node, each with a home of its own, joined by an invite. */
@@ -60,14 +61,21 @@ export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[
 /** Makes a machine a node of the owner's mesh by an invite. Its agents play the scenario. */
 export async function joinedNode(
   owner: Machine,
-  options: { readonly name: string; readonly scenario: string; readonly flags: readonly string[] },
+  options: {
+    readonly name: string
+    /** The member whose name it takes. */
+    readonly replaces?: string
+    readonly scenario: string
+    readonly flags: readonly string[]
+  },
 ): Promise<RunningNode> {
   const machine = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
   const program = join(machine.project, '..', 'claude')
   const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
   const script = `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${options.scenario}' "$@"\n`
   await writeFile(program, script, { mode: 0o755 })
-  const inviting = owner.start(['mesh', 'invite', '--name', options.name])
+  const named = options.replaces === undefined ? ['--name', options.name] : ['--replace', options.replaces]
+  const inviting = owner.start(['mesh', 'invite', ...named])
   const invite = await inviting.event('invite')
   const flags = ['node', 'join', '--claude', program, ...options.flags]
   let current = machine.start([...flags, '--invite-file', '-'], { input: String(invite['invite']) })
@@ -79,8 +87,8 @@ export async function joinedNode(
     machine,
     name: options.name,
     running: () => current,
-    restart: async ({ input, flags: more = [] } = {}) => {
-      current = machine.start([...flags, ...more], input === undefined ? {} : { input })
+    restart: async ({ flags: more = [], ...run } = {}) => {
+      current = machine.start([...flags, ...more], run)
       await current.event('ready')
       return current
     },
