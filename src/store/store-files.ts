@@ -101,24 +101,24 @@ export function readMarker(path: string): StoreMarker | undefined {
   const text = tryRead(path)
   if (text === undefined) return undefined
   const marker = parse(text)
-  if (typeof marker?.['format'] === 'number' && marker['format'] > markerFormat) {
+  const { format, storeId, incarnation, commits, born, check } = marker ?? {}
+  const read = { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
+  // The first markers had no checksum. Later formats have to keep these fields and it, so that a flipped bit is not one of them.
+  const isAsWritten = check === undefined || check === checkOf(read)
+  if (isAsWritten && typeof format === 'number' && format > markerFormat) {
     throw new NfltrError('store_newer', `The store of ${path} was written by a later version of nfltr.`, {
       hint: 'Use the version of nfltr that wrote it, or a later one.',
-      details: { format: marker['format'] },
+      details: { format },
     })
   }
-  const { format, storeId, incarnation, commits, born, check } = marker ?? {}
-  if (
-    typeof format === 'number' &&
-    typeof storeId === 'string' &&
-    typeof incarnation === 'number' &&
-    typeof commits === 'number'
-  ) {
-    const read = { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
-    // The first markers had no checksum.
-    if (check === undefined || check === checkOf(read)) return read
-  }
+  if (isAsWritten && isMarker(read)) return read
   throw new NfltrError('store_damaged', `The marker ${path} could not be read.`, { details: { found: 'marker' } })
+}
+
+function isMarker(value: Partial<Record<keyof StoreMarker, unknown>>): value is StoreMarker {
+  const { format, storeId, incarnation, commits } = value
+  const numbers = [format, incarnation, commits]
+  return typeof storeId === 'string' && numbers.every((number) => typeof number === 'number')
 }
 
 /** @throws {NfltrError} `disk_full` */
@@ -126,7 +126,8 @@ export function writeMarker(path: string, marker: StoreMarker): void {
   writeWhole(path, { ...marker, check: checkOf(marker) })
 }
 
-function checkOf({ format, storeId, incarnation, commits, born }: StoreMarker): string {
+function checkOf(marker: Partial<Record<keyof StoreMarker, unknown>>): string {
+  const { format, storeId, incarnation, commits, born } = marker
   return crc32(JSON.stringify([format, storeId, incarnation, commits, born])).toString(16)
 }
 

@@ -149,7 +149,7 @@ export class Pair {
   async ask<T>(tool: ToolName, args: Json): Promise<T> {
     const { hub } = this.running
     this.#calls += 1
-    const callKey = `call-${this.#calls}`
+    const callKey = `call-${this.#calls}-${this.root}`
     const reply = await hub.call({ tool, args, callKey, sessionKey: `session-${this.#runs}` })
     await hub.confirm(callKey)
     return JSON.parse(reply.body) as T

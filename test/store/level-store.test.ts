@@ -188,9 +188,12 @@ describe('LevelDB', () => {
   test('leaves a store of a later version alone', async () => {
     const dir = await filled()
     const marker = join(dir, 'db.marker')
-    writeFileSync(marker, JSON.stringify({ ...JSON.parse(readFileSync(marker, 'utf8')), format: 2 }))
+    writeMarker(marker, { ...markerIn(dir), format: 2 })
 
     expect(await errorOf(open(dir))).toMatchObject({ code: 'store_newer', details: { format: 2 } })
+    // Only the number changed: that is a flipped bit, and no later version.
+    writeFileSync(marker, readFileSync(marker, 'utf8').replace('"format":2', '"format":3'))
+    expect(await errorOf(open(dir))).toMatchObject({ code: 'store_damaged' })
   })
 
   test('serves no wrong value and misses no record, whichever bit of whichever file is flipped', async () => {
