@@ -69,6 +69,8 @@ describe('a keeper killed with -9', () => {
 
     const damagedAtOffset = the(heard, 'launching').nextOffset
     expect(await home.keepers.find()).toEqual([{ attemptId: a1, state: 'gone', damagedAtOffset }])
+    // Whoever has its end on disk does not have it read again, damaged or not.
+    expect(await home.keepers.find({ ended: new Set([a1]) })).toEqual([{ attemptId: a1, state: 'ended' }])
     await using adopted = await home.keepers.adopt(a1)
     const read = await hear(adopted)
     expect(read.error?.code).toBe('journal_damaged')
