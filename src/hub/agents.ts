@@ -2,6 +2,7 @@ import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.
 import { unreachable } from '../core/errors.ts'
 import { factsOfChange } from '../core/history.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
+import type { Usage } from '../core/model.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
 import { type Agent, currentTask, type Home, isActive, isQueued, liveAttempt, type Steer } from '../core/task-record.ts'
@@ -78,6 +79,16 @@ export class Agents {
   /** The number that the next agent takes. */
   get nextNo(): number {
     return this.#agents.nextNo
+  }
+
+  /** How many agents are in each state. */
+  states(isGone: (peerId: string) => boolean): Readonly<Record<string, number>> {
+    return this.#agents.states(isGone)
+  }
+
+  /** What all turns of all agents used. */
+  usage(): Usage {
+    return this.#agents.usage()
   }
 
   /** Agents whose turn has not ended, oldest first. */

@@ -1,9 +1,8 @@
 import { NfltrError } from '../core/errors.ts'
 import type { TaskEvent } from '../core/model.ts'
 import { decodeRecord } from '../core/record-json.ts'
-import { type Agent, type Task, usageOf } from '../core/task-record.ts'
+import type { Agent, Task } from '../core/task-record.ts'
 import type { HubStatusDocument, SessionIdentity } from '../ports/hub-api.ts'
-import { agentState } from './agent-state.ts'
 import { agentDocument, timeOf, usageDocument } from './present.ts'
 import { keys, prefixes } from './records.ts'
 import { TurnTimes } from './turn-times.ts'
@@ -15,11 +14,7 @@ export function statusDocument(
   world: HubWorld,
   { session, epoch }: { readonly session: SessionIdentity | undefined; readonly epoch: number },
 ): HubStatusDocument {
-  const agents = world.agents.all()
-  const counts: Record<string, number> = {}
-  for (const state of agents.map((agent) => agentState(world, agent))) counts[state] = (counts[state] ?? 0) + 1
-  const usage = agents.map(usageOf)
-  const sum = (of: (one: (typeof usage)[number]) => number): number => usage.reduce((total, one) => total + of(one), 0)
+  const usage = world.agents.usage()
   return {
     schema: 1,
     hub_id: world.facts.hubId,
@@ -27,13 +22,13 @@ export function statusDocument(
     pid: world.facts.pid,
     state: session === undefined ? 'free' : 'held',
     ...(session === undefined ? {} : { session: { pid: session.pid, since: session.since } }),
-    agents: counts,
+    agents: world.agents.states((peerId) => world.nodes.gone(peerId) !== undefined),
     undelivered: world.mailbox.undelivered.length,
     epoch,
     usage: {
-      input_tokens: sum((one) => one.inputTokens),
-      output_tokens: sum((one) => one.outputTokens),
-      cost_usd: sum((one) => one.costUsd),
+      input_tokens: usage.inputTokens,
+      output_tokens: usage.outputTokens,
+      cost_usd: usage.costUsd,
     },
     store: world.store.condition,
   }

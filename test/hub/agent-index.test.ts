@@ -58,6 +58,21 @@ describe('the index of agents', () => {
     expect(index.nextNo).toBe(4)
   })
 
+  test('counts states and what was used, also of agents that go on', () => {
+    const used = { ...noUsage, inputTokens: 7, costUsd: 0.1 }
+    const ended = agent(1, { end: { ...end, usage: used }, attempts: [attempt] })
+    const idle: Agent = { ...ended, agentId: 'agt_9', sessionId: 's', home: { peerId: 'peer', machine: 'vm1' } }
+    const index = new AgentIndex([ended, idle, agent(3, {})])
+
+    expect(index.states(() => false)).toEqual({ closed: 1, idle: 1, queued: 1 })
+    expect(index.states(() => true)).toEqual({ closed: 2, queued: 1 })
+    expect(index.usage()).toMatchObject({ inputTokens: 14, costUsd: 0.2 })
+
+    index.set({ ...idle, tasks: [...idle.tasks, { ...task, turn: 2 }] })
+    expect(index.states(() => true)).toEqual({ closed: 1, queued: 2 })
+    expect(index.usage()).toMatchObject({ inputTokens: 14, costUsd: 0.2 })
+  })
+
   test('numbers the first agent 1', () => {
     expect(new AgentIndex([]).nextNo).toBe(1)
   })
