@@ -137,6 +137,8 @@ export class Restoration {
     const text =
       'The store of this hub was put back to an earlier time. Its nodes are asked for what they have: results that may have been read before come with maybe_seen: true, and agents of which only their node knew are listed again.'
     mailbox.deliverEvent(tx, { source: 'hub', text })
+    const { lost } = this.#parts.store
+    if (lost.length > 0) mailbox.deliverEvent(tx, { source: 'hub', text: lossText(lost) })
   }
 
   /** What no page named is asked for by its id: the node proves that nothing of it runs. */
@@ -188,6 +190,15 @@ export class Restoration {
     if (agent === undefined || task === undefined || attempt?.peerId !== peerId) return undefined
     return { agent, task, attempt }
   }
+}
+
+/** What a repair could not keep, as its own report has it. */
+function lossText(lost: Store['lost']): string {
+  const parts = lost.map(({ found, from, to }) => (from === undefined ? found : `${from} to ${to ?? from}: ${found}`))
+  return `The store of this hub was repaired, and not all of it could be kept. Lost: ${parts.join('; ')}`.slice(
+    0,
+    4_000,
+  )
 }
 
 /** Nothing more is expected of it: its end is here, and its receipt. */

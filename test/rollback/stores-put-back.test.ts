@@ -1,4 +1,7 @@
+import { readdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { repairStore } from '../../src/store/repair.ts'
 import { Pair } from './pair.ts'
 
 let pair: Pair
@@ -113,4 +116,28 @@ describe.each(ways)('a node store that was put back, %s', (_name, how) => {
     expect((await pair.agents()).find((agent) => agent.agent_id === ended)).toMatchObject({ state: 'idle' })
     expect(pair.notes).toContain('store_put_back')
   })
+})
+
+test('a hub store of which a repair could keep nothing: its nodes send again what they hold, and it says what was lost', async () => {
+  const read = await pair.spawn('read end')
+  await pair.results(1)
+  const goesOn = await pair.spawn('goes on')
+  await pair.until({ [goesOn]: 'running' })
+  await pair.stop('hub')
+  const db = join(pair.root, 'hub/db')
+  for (const name of readdirSync(db)) if (name.endsWith('.log')) rmSync(join(db, name))
+  await expect(pair.startAgain('hub')).rejects.toMatchObject({ code: 'store_damaged' })
+
+  const report = await repairStore(join(pair.root, 'hub'))
+  await pair.startAgain('hub')
+  await pair.until({ [read]: 'idle', [goesOn]: 'running' })
+  const again = await pair.results(1)
+  await pair.end(goesOn)
+  const last = await pair.results(1)
+
+  expect(report).toMatchObject({ outcome: 'lossy', records: 0 })
+  expect(again.results).toMatchObject([{ agent_id: read, outcome: 'completed', maybe_seen: true }])
+  expect(again.events.map(({ text }) => text)).toContainEqual(expect.stringContaining('Lost: '))
+  expect(last.results).toMatchObject([{ agent_id: goesOn, outcome: 'completed' }])
+  expect(pair.machine.launches).toHaveLength(2)
 })
