@@ -117,6 +117,41 @@ describe('session', () => {
     expect(link.node.sent.length).toBeGreaterThan(total)
   })
 
+  test('brings a stop through while results flood the other way, and behind a thousand steers', async () => {
+    const clock = new ManualClock()
+    // A disk takes its time, and everything that comes meanwhile goes into the next batch.
+    const slow = { turns: 40, syncs: 0 }
+    const sync = async (): Promise<void> => {
+      slow.syncs += 1
+      await settle(slow.turns)
+    }
+    const hub = await openHub({ clock })
+    let meanwhile: number | undefined
+    const node = await openNode({
+      clock,
+      sync,
+      react: (_side, _tx, message) => {
+        if (message.type === 'stop') meanwhile = hub.applied.length
+      },
+    })
+    await connect(hub, node, { clock, bufferBytes: 64 * 1024 })
+    const total = 2_000
+    for (let no = 0; no < total; no++) void node.send(tell(`${no}`.padEnd(10_000, '.')))
+    await hub.engine.transact((tx) => {
+      for (let no = 0; no < 1_000; no++) hub.session.send(tx, say(`${no}`))
+      hub.session.send(tx, { type: 'stop', commandId: 'stop_1', ref })
+    })
+    const before = slow.syncs
+    while (meanwhile === undefined) await settle(1)
+    const syncs = slow.syncs - before
+    while (hub.applied.length < total) await settle(1)
+
+    expect(node.applied).toHaveLength(1_001)
+    expect(meanwhile).toBeLessThan(total / 2)
+    // The steers went in with what there was of them at each sync, not one by one.
+    expect(syncs).toBeLessThan(100)
+  }, 30_000)
+
   test('never has more than the credit window of a lane unapplied at a slow reader', async () => {
     const clock = new ManualClock()
     const gates: (() => void)[] = []
