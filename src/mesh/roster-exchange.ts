@@ -86,6 +86,8 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
     )
   }
 
+  // Former owners' come behind the lists that end them, so that nobody believes one for a moment.
+  const everyCertificate = trust.everyCertificateEnvelope()
   const known = new Map(theirs.entries.map((entry) => [entry.peerId, entry]))
   const missing = roster.entries().flatMap((entry) => missingOf(entry, known) ?? [])
   const departures = trust.departuresBeyond((peerId) => known.get(peerId)?.departedSerial ?? 0)
@@ -95,7 +97,14 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
     // Behind the members that they are about: nobody keeps the departure of a stranger.
     const last = isLast ? departures : []
     await frames.send(
-      encodeRoster({ type: 'push', members, revocations: [], issuerCertificates, departures: last, isLast }),
+      encodeRoster({
+        type: 'push',
+        members,
+        revocations: [],
+        issuerCertificates: everyCertificate,
+        departures: last,
+        isLast,
+      }),
     )
     if (isLast) return
   }

@@ -211,6 +211,11 @@ export class Trust {
     })
   }
 
+  /** Of every further owner that there ever was, former ones too: what those signed can still be read, and does not count. */
+  everyCertificateEnvelope(): readonly Uint8Array[] {
+    return [...this.#certificates.values()].map(({ envelope }) => envelope)
+  }
+
   certificateEnvelopes(): readonly Uint8Array[] {
     return [...this.#certificates.values()].filter(({ body }) => !this.#isVoid(body)).map(({ envelope }) => envelope)
   }

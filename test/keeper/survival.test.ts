@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises'
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import process from 'node:process'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
@@ -16,6 +16,13 @@ beforeEach(async () => {
 afterEach(() => home[Symbol.asyncDispose]())
 
 const journal = (attemptId = a1): string => join(home.attemptsDir, attemptId, 'journal')
+
+/** A connection that was cut off may say so by an error first. */
+function closed(socket: Socket): Promise<void> {
+  return new Promise((resolve) => {
+    socket.once('close', () => resolve())
+  })
+}
 
 /** Tells the keeper's own death by the end of its records, which is the event there is. */
 async function killKeeper(attemptId = a1): Promise<Awaited<ReturnType<typeof hear>>> {
@@ -137,7 +144,7 @@ describe('the socket of a keeper', () => {
       }
     })
     stranger.on('error', () => undefined)
-    await once(stranger, 'close')
+    await closed(stranger)
 
     await keeper.write({ messageId: 'm', bytes: text('good\n') })
 
@@ -152,7 +159,7 @@ describe('the socket of a keeper', () => {
     stranger.on('error', () => undefined)
     stranger.resume()
     stranger.write(Buffer.from([0, 0x10, 0, 0]))
-    await once(stranger, 'close')
+    await closed(stranger)
 
     await keeper.write({ messageId: 'm', bytes: text('on\n') })
     expect(lines(await hear(keeper))).toEqual(['got on'])

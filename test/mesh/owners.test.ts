@@ -167,6 +167,7 @@ describe('a member that was promoted', () => {
     await first.revoke(asFirst(), [peerIdOf(owner.key)])
     await hub.connect(addressOf(first), soon())
     await membersFit(hub, (members) => members.some((one) => one.name === 'desk' && one.revokedAtMs !== undefined))
+    await membersFit(hub, (members) => members.some((one) => one.name === 'vm1'))
 
     const { membership } = (await home.mesh.loadMembership()) ?? { membership: new Uint8Array() }
     const standing = { meshId: mesh.id, membership }
