@@ -39,14 +39,26 @@ export async function writeFileAtomically(
 export async function createFileExclusively(path: string, bytes: Uint8Array | string): Promise<void> {
   const temporary = await writeTemporary(path, bytes, privateFileMode)
   try {
+    await linkExclusively(temporary, path)
+  } finally {
+    await rm(temporary, { force: true })
+  }
+}
+
+/**
+ * Gives a file that is whole its name, which nobody may have taken before. The name is durable when this resolves; the file
+ * keeps its former one too.
+ *
+ * @throws {NfltrError} `already_exists`; `disk_full`
+ */
+export async function linkExclusively(file: string, path: string): Promise<void> {
+  try {
     // A hard link is refused where the name exists, and never shows half a file as an exclusive open would.
-    await link(temporary, path)
+    await link(file, path)
   } catch (error) {
     if (errorCode(error) === 'EEXIST')
       throw new NfltrError('already_exists', `${path} was created before.`, { cause: error })
     throw diskFullOr(error, path)
-  } finally {
-    await rm(temporary, { force: true })
   }
   await syncFolder(dirname(path))
 }
@@ -118,6 +130,38 @@ export function diskFullOr(error: unknown, path: string): unknown {
   if (code !== 'ENOSPC' && code !== 'EDQUOT') return error
   return new NfltrError('disk_full', `${path} could not be written: no space was left.`, {
     hint: 'Free some space on that disk.',
+    cause: error,
+  })
+}
+
+/** What is wrong with a path, by the code of the system call that it was refused with. */
+const pathProblems: ReadonlyMap<string, string> = new Map([
+  ['ENOENT', 'it, or a folder above it, does not exist'],
+  ['ENOTDIR', 'what stands above it is no folder'],
+  ['EISDIR', 'it is a folder'],
+  ['EEXIST', 'something else is there'],
+  ['EACCES', 'this user may not'],
+  ['EPERM', 'that is not permitted there'],
+  ['EROFS', 'its disk is read-only'],
+  ['ELOOP', 'its links lead in a circle'],
+  ['ENAMETOOLONG', 'its name is too long'],
+])
+
+/**
+ * Turns the refusal of a path that a person gave into one that names it; hands back anything else as it came.
+ *
+ * @param argument how the person gave it: a flag, an argument or a setting
+ */
+export function badPathOr(
+  error: unknown,
+  { path, argument, deed }: { readonly path: string; readonly argument: string; readonly deed: 'read' | 'written' },
+): unknown {
+  const problem = pathProblems.get(errorCode(error) ?? '')
+  if (problem === undefined || error instanceof NfltrError) return error
+  return new NfltrError('invalid_argument', `${path} could not be ${deed}: ${problem}.`, {
+    hint:
+      deed === 'read' ? 'Name a file that this user can read.' : 'Name a file in a folder that this user can write to.',
+    details: { argument },
     cause: error,
   })
 }

@@ -1,10 +1,8 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
-import { type FileHandle, open, rename, rm } from 'node:fs/promises'
-import { dirname } from 'node:path'
-import process from 'node:process'
+import { createHash, randomBytes } from 'node:crypto'
+import { createReadStream, existsSync } from 'node:fs'
+import { type FileHandle, open, rm } from 'node:fs/promises'
 import { NfltrError } from '../core/errors.ts'
-import { diskFullOr } from '../platform/files.ts'
+import { badPathOr, diskFullOr, errorCode, linkExclusively } from '../platform/files.ts'
 import { ownPrefix } from './level-account.ts'
 import type { LevelStore } from './level-store.ts'
 
@@ -35,9 +33,11 @@ export interface BackupFacts extends BackupHeader {
 
 /**
  * Writes all records of an open store into one file, as of this moment, while commits go on. The file is there whole or not at
- * all, and only its owner can read it: it holds briefs and results.
+ * all, and only its owner can read it: it holds briefs and results. What stands there already is never written over: it may be
+ * the only good backup there is.
  *
- * @throws {NfltrError} `store_damaged`: a backup of a damaged store would hide what it lacks; `disk_full`
+ * @throws {NfltrError} `already_exists`; `store_damaged`: a backup of a damaged store would hide what it lacks; `disk_full`;
+ *   `invalid_argument` where no file can be made
  */
 export async function writeBackup(
   store: LevelStore,
@@ -54,18 +54,27 @@ export async function writeBackup(
     made_at: new Date().toISOString(),
     version: of.version,
   }
-  const temporary = `${file}.${process.pid}.new`
+  if (existsSync(file)) throw standsThere(file)
+  const temporary = `${file}.${randomBytes(8).toString('hex')}.new`
   try {
     const out = await open(temporary, 'wx', 0o600)
     const written = await writeAll(out, header, store).finally(() => out.close())
-    await rename(temporary, file)
-    const folder = await open(dirname(file), 'r')
-    await folder.sync().finally(() => folder.close())
+    await linkExclusively(temporary, file)
     return { ...header, ...written }
   } catch (error) {
-    await rm(temporary, { force: true })
-    throw error instanceof NfltrError ? error : diskFullOr(error, file)
+    if (error instanceof NfltrError) throw error.code === 'already_exists' ? standsThere(file, error) : error
+    throw diskFullOr(badPathOr(error, { path: file, argument: 'file', deed: 'written' }), file)
+  } finally {
+    await rm(temporary, { force: true }).catch(() => undefined)
   }
+}
+
+function standsThere(file: string, cause?: unknown): NfltrError {
+  return new NfltrError('already_exists', `${file} is there already; a backup never writes over anything.`, {
+    hint: 'Name a file that is not there yet.',
+    details: { argument: 'file' },
+    cause,
+  })
 }
 
 async function writeAll(out: FileHandle, header: BackupHeader, store: LevelStore) {
@@ -124,7 +133,7 @@ export async function checkBackup(file: string): Promise<BackupHeader> {
       tail = all.subarray(Math.max(0, all.length - hashBytes))
     }
   } catch (error) {
-    if (!(error instanceof Error && 'code' in error && error.code === 'ENOENT')) throw error
+    if (errorCode(error) !== 'ENOENT') throw badPathOr(error, { path: file, argument: 'file', deed: 'read' })
     throw new NfltrError('not_found', `There was no file ${file}.`, { details: { argument: 'file' } })
   }
   const header = await readHeader(file)

@@ -1,10 +1,11 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { compose } from '../../src/cli/compose.ts'
 import type { CliIo } from '../../src/cli/io.ts'
 import { buildProgram } from '../../src/cli/program.ts'
+import { checkBackup, writeBackup } from '../../src/store/backup.ts'
 import { openHome } from '../../src/store/home/home.ts'
 import { openLevelStore } from '../../src/store/level-store.ts'
 import { put } from '../contracts/test-keyspace.ts'
@@ -129,4 +130,60 @@ test('nfltr hub backup and restore put a hub back to what it was', async () => {
   expect(await back.get('hub/brief/tsk_2')).toBeDefined()
   await back.close()
   await expect(run('hub', 'backup', '--hub-id', 'hub-3', file)).rejects.toMatchObject({ code: 'not_found' })
+})
+
+describe('nfltr hub backup', () => {
+  const backup = (file: string) => run('hub', 'backup', '--hub-id', 'hub-1', file)
+
+  test('never writes over what stands under the name, and leaves nothing beside it', async () => {
+    const file = join(root, 'taken')
+    writeFileSync(file, 'the only good one')
+    const before = readdirSync(root)
+
+    await expect(backup(file)).rejects.toMatchObject({ code: 'already_exists', hint: expect.any(String) })
+
+    expect(readFileSync(file, 'utf8')).toBe('the only good one')
+    expect(readdirSync(root)).toEqual(before)
+  })
+
+  test('of two at once to one name makes one', async () => {
+    const file = join(root, 'contended')
+    const store = await openLevelStore(dir)
+    const of = { hubId: 'hub-1', version: '0' }
+
+    const ends = await Promise.allSettled([writeBackup(store, file, of), writeBackup(store, file, of)])
+    await store.close()
+
+    expect(ends.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+    expect(ends.find(({ status }) => status === 'rejected')).toMatchObject({ reason: { code: 'already_exists' } })
+    await expect(checkBackup(file)).resolves.toMatchObject({ hub_id: 'hub-1' })
+    expect(readdirSync(root).filter((name) => name.startsWith('contended'))).toEqual(['contended'])
+  })
+
+  test('into a folder that is not there names it', async () => {
+    const file = join(root, 'none', 'backup')
+    await expect(backup(file)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining(file),
+    })
+  })
+})
+
+test('nfltr hub restore of a folder names it', async () => {
+  await expect(run('hub', 'restore', '--hub-id', 'hub-1', root)).rejects.toMatchObject({
+    code: 'invalid_argument',
+    message: expect.stringContaining(root),
+  })
+})
+
+test('settings are refused by name where their file is a folder', async () => {
+  const { paths } = openHome({ home: root, env: {} })
+  mkdirSync(paths.configFile, { recursive: true, mode: 0o700 })
+
+  for (const command of [['set', 'lan', 'false'], ['list']]) {
+    await expect(run('config', ...command)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining(paths.configFile),
+    })
+  }
 })

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { NfltrError } from '../../core/errors.ts'
 import { exportMeshKey, importMeshKey } from '../../identity/recovery.ts'
-import { createFileExclusively } from '../../platform/files.ts'
+import { badPathOr, createFileExclusively } from '../../platform/files.ts'
 import type { Home } from '../../ports/home.ts'
 import type { Context } from '../compose.ts'
 import { readSecretFile } from '../secret-file.ts'
@@ -20,17 +20,16 @@ export interface KeyFileChoice {
 export async function exportKey(context: Context, home: Home, choice: KeyFileChoice): Promise<Document> {
   const passphrase = await passphraseOf(context, choice, { isNew: true })
   const { meshId, text } = await exportMeshKey(home, passphrase)
-  await createFileExclusively(choice.file, text)
+  await createFileExclusively(choice.file, text).catch((error: unknown) => {
+    throw badPathOr(error, { path: choice.file, argument: 'file', deed: 'written' })
+  })
   return { mesh_id: meshId, file: choice.file }
 }
 
 /** `nfltr mesh key import`. @throws {NfltrError} as `importMeshKey` */
 export async function importKey(context: Context, home: Home, choice: KeyFileChoice): Promise<Document> {
   const text = await readFile(choice.file, 'utf8').catch((cause: unknown) => {
-    throw new NfltrError('invalid_argument', `${choice.file} could not be read.`, {
-      cause,
-      details: { argument: 'file' },
-    })
+    throw badPathOr(cause, { path: choice.file, argument: 'file', deed: 'read' })
   })
   const passphrase = await passphraseOf(context, choice, { isNew: false })
   const owner = await importMeshKey(home, {
