@@ -257,6 +257,7 @@ class RunningNode implements Node {
       })),
       hubs: this.#sessions.status(),
       sessions_refused: this.#sessions.refused,
+      unsendable: this.#sessions.unsendable(),
       orphans: [...this.#orphans],
     }
   }

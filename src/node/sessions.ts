@@ -48,6 +48,8 @@ export class Sessions {
   readonly #loading = new Map<string, Promise<Hub>>()
   #isClosed = false
   #refused = 0
+  /** By kind of message: why the last one did not go out. */
+  readonly #unsendable = new Map<string, string>()
 
   constructor(ports: NodePorts, inside: SessionsInside) {
     this.#ports = ports
@@ -134,6 +136,11 @@ export class Sessions {
     return [...this.#hubs.values()].reduce((sum, { session }) => sum + session.outbox().entries, 0)
   }
 
+  /** What no hub can be told, since it is over a bound of the wire. */
+  unsendable(): readonly { readonly kind: string; readonly error: string }[] {
+    return [...this.#unsendable].map(([kind, error]) => ({ kind, error }))
+  }
+
   get refused(): number {
     return this.#refused
   }
@@ -201,6 +208,13 @@ export class Sessions {
     return hub
   }
 
+  /** Told once of each kind: what comes with every beat would flood whoever reads. */
+  #noteUnsendable(kind: string, { message: error }: NfltrError): void {
+    const isFirst = !this.#unsendable.has(kind)
+    this.#unsendable.set(kind, error)
+    if (isFirst) this.#ports.note?.({ event: 'message_unsendable', fields: { kind, error } })
+  }
+
   async #load(record: HubRecord): Promise<Hub> {
     const { engine, store, clock } = this.#ports
     const { hubId } = record
@@ -214,6 +228,7 @@ export class Sessions {
       control: () => undefined,
       restarted: (_tx, restart, send) => this.#inside.restarted(hubId, restart, send),
       quarantined: (_tx, poison, send) => this.#inside.quarantined(hubId, poison, send),
+      unsendable: (kind, error) => this.#noteUnsendable(kind, error),
       replace: (message) => (message.type === 'ended' ? withoutText(message) : undefined),
     })
     return { record, session, name: undefined, fences: new Map() }

@@ -45,6 +45,8 @@ export interface AttachmentOptions {
   readonly onBug: (error: Error) => void
   readonly onDown: (reason: Error | undefined) => void
   readonly onFault: (fault: LaneFault) => void
+  /** An unnumbered message was over a bound of the wire, and did not go out. */
+  readonly onUnsendable: (kind: string, error: NfltrError) => void
   readonly onCaughtUp: () => void
 }
 
@@ -75,7 +77,7 @@ export class Attachment implements LaneCarrier {
     this.link = link
     this.#frameAt = { nowMs: clock.nowMs(), wallMs: clock.wallMs() }
     this.#writer = new LinkWriter(link, {
-      encode: (message) => encodeControl(codec, message),
+      encode: (message) => encodeControl(codec, message, options.onUnsendable),
       nextPart: options.nextPart,
     })
     this.#heartbeat = new Heartbeat({
@@ -217,11 +219,16 @@ export class Attachment implements LaneCarrier {
 }
 
 /** Undefined for what is over a bound of the wire: an unnumbered message is never owed, so it is left out. */
-function encodeControl(codec: SessionCodec, message: ControlMessage): Uint8Array | undefined {
+function encodeControl(
+  codec: SessionCodec,
+  message: ControlMessage,
+  onUnsendable: AttachmentOptions['onUnsendable'],
+): Uint8Array | undefined {
   try {
     return codec.encodeFrame({ type: 'control', message })
   } catch (error) {
-    if (error instanceof NfltrError) return undefined
-    throw error
+    if (!(error instanceof NfltrError)) throw error
+    onUnsendable(message.type, error)
+    return undefined
   }
 }

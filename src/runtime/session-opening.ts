@@ -60,13 +60,26 @@ export function openFrame(codec: SessionCodec, open: SessionOpen): Uint8Array {
   )
 }
 
-/** The answer in one frame: of a longer inventory than it holds, the first part goes, and is called a part. */
-export function acceptFrame(codec: SessionCodec, accept: SessionAccept & { readonly type: 'accept' }): Uint8Array {
+/**
+ * The answer in one frame: of a longer inventory than it holds, the first part goes, and is called a part.
+ *
+ * @param onUnsendable - told where not even the answer without any inventory fits, before it is thrown
+ */
+export function acceptFrame(
+  codec: SessionCodec,
+  accept: SessionAccept & { readonly type: 'accept' },
+  onUnsendable?: (kind: string, error: NfltrError) => void,
+): Uint8Array {
   const { inventory } = accept
-  return longestFrame(inventory.length, (count) => {
-    const cut = count < inventory.length || accept.isInventoryCut === true ? { isInventoryCut: true } : {}
-    return codec.encodeFrame({ ...accept, inventory: inventory.slice(0, count), ...cut })
-  })
+  try {
+    return longestFrame(inventory.length, (count) => {
+      const cut = count < inventory.length || accept.isInventoryCut === true ? { isInventoryCut: true } : {}
+      return codec.encodeFrame({ ...accept, inventory: inventory.slice(0, count), ...cut })
+    })
+  } catch (error) {
+    if (error instanceof NfltrError) onUnsendable?.('accept', error)
+    throw error
+  }
 }
 
 /** The frame with as many of `count` elements as the bounds of a frame allow. @throws whatever the frame without any throws */

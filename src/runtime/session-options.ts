@@ -54,6 +54,8 @@ export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage>
    * it. The peer is told by the session itself.
    */
   readonly quarantined?: (tx: Transaction, poison: Poison, send: (message: Out) => void) => void
+  /** An answer or an unnumbered message was over a bound of the wire and did not go out: the peer does not hear of it. */
+  readonly unsendable?: (kind: string, error: NfltrError) => void
   readonly limits?: Partial<SessionLimits>
   readonly codec?: SessionCodec
 }

@@ -179,7 +179,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       const own = { ...this.#lane.cursor, peer: { storeId, incarnation } }
       const attachment = this.#attach(link, attempt)
       await this.#linkUp(attachment, attempt, { own, peer }, open.epoch)
-      await link.send(acceptFrame(this.#codec, { type: 'accept', ...accept, lanes: [own] }))
+      await link.send(acceptFrame(this.#codec, { type: 'accept', ...accept, lanes: [own] }, this.#options.unsendable))
       this.#assertNewest(attempt)
       this.#start(attachment)
     } catch (error) {
@@ -330,6 +330,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
       take: (frame) => this.#take(attachment, frame),
       onFault: (fault) => attachment.close(faultError(fault, workLane)),
       onCaughtUp: () => this.#caughtUp.resolve(),
+      onUnsendable: (kind, error) => this.#options.unsendable?.(kind, error),
       onBug: (error) => engine.fail(error),
       onDown: (reason) => this.#onDown(attachment, reason),
     })

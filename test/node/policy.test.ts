@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { NfltrError } from '../../src/core/errors.ts'
+import { limits } from '../../src/core/limits.ts'
 import type { MemberFacts } from '../../src/ports/peers.ts'
 import { hubFacts } from '../contracts/memory-link.ts'
 import { worker } from './programs.ts'
@@ -417,5 +418,20 @@ describe('what a node says of itself', () => {
 
     expect(world.node?.card.claudeVersion).toBe('2.0.0')
     expect(world.hub.capacities.length).toBe(before + 1)
+  })
+})
+
+describe('what a node cannot say to a hub, since it is over a bound of the wire,', () => {
+  test('is noted once and shown in its status', async () => {
+    const labels = Object.fromEntries(Array.from({ length: limits.labelsMax + 1 }, (_, index) => [`l${index}`, 'x']))
+    const world = await World.open()
+    world.settings = { ...world.settings, labels }
+
+    await world.restart().catch(() => undefined)
+
+    expect(world.notes).toEqual([
+      { event: 'message_unsendable', fields: { kind: 'accept', error: expect.any(String) } },
+    ])
+    expect(await world.node?.status()).toMatchObject({ unsendable: [{ kind: 'accept' }] })
   })
 })

@@ -2,7 +2,7 @@ import type { HubMessage, NodeMessage, SessionAccept } from '../../src/core/mess
 import type { ReceiptBody } from '../../src/core/receipt.ts'
 import type { Node } from '../../src/node/node.ts'
 import { openNode } from '../../src/node/node.ts'
-import type { NodePorts, NodeSettings } from '../../src/node/ports.ts'
+import type { NodeNote, NodePorts, NodeSettings } from '../../src/node/ports.ts'
 import type { AgentDriver } from '../../src/ports/agent-driver.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { KeeperLaunch } from '../../src/ports/keepers.ts'
@@ -45,6 +45,8 @@ export class World {
   readonly workspaces: SimulatedWorkspaces
   readonly hub: TestHub
   readonly receipts: ReceiptBody[] = []
+  /** What the node's owner has to know, of what a hub cannot be told. */
+  readonly notes: NodeNote[] = []
   settings: NodeSettings
   node: Node | undefined
   /** What ended the node's engine: a bug, or a store that failed. */
@@ -116,6 +118,9 @@ export class World {
           return { receiptId: `rcp_${this.receipts.length}`, envelope: new TextEncoder().encode(JSON.stringify(body)) }
         }),
       bootId: 'boot-1',
+      note: (note) => {
+        if (note.event === 'message_unsendable') this.notes.push(note)
+      },
       settings: this.settings,
     }
     const node = await openNode(ports)

@@ -143,6 +143,8 @@ const alerts: Readonly<Record<string, string>> = {
   hub_store_put_back: 'The store of a hub was put back to an earlier time. It is told what this node has.',
   message_quarantined: 'A message of a hub could not be applied, and was set aside.',
   message_quarantined_by_hub: 'A hub set a message of this node aside, since it could not apply it.',
+  message_unsendable:
+    'What this node has to say is over a bound of the wire, and its hubs do not get it. See nfltr node status.',
 }
 
 function describe(event: NodeEvent): string {

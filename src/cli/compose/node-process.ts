@@ -2,7 +2,6 @@ import { realpath, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { nodeRoutes } from '../../control/server.ts'
 import { NfltrError } from '../../core/errors.ts'
-import { limits } from '../../core/limits.ts'
 import type { NodeCard } from '../../core/model.ts'
 import type { PrivateKey } from '../../identity/keys.ts'
 import { clearFormerMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
@@ -23,6 +22,7 @@ import type { NodeEvent, NodeJoinOptions, NodeLeaveOptions } from '../commands/n
 import type { Context } from '../compose.ts'
 import { agentProgram, askedAtOnce, credentialOf } from './agent-program.ts'
 import { publishControl } from './control-files.ts'
+import { checkDeclared } from './declared.ts'
 import { departFrom, emptyNode } from './departure.ts'
 import { keepIssuer } from './issuer.ts'
 import { givenInvite, redeem, refuseForeign } from './join-mesh.ts'
@@ -207,6 +207,7 @@ const alertNotes: ReadonlySet<string> = new Set([
   'hub_store_put_back',
   'message_quarantined',
   'message_quarantined_by_hub',
+  'message_unsendable',
 ])
 
 /** An invite is needed, and asked for, only by a machine that is no member; a member ignores one of its own mesh. */
@@ -260,12 +261,7 @@ interface ResolvedSettings {
 async function nodeSettings(context: Context, home: Home, options: NodeJoinOptions): Promise<ResolvedSettings> {
   const set = await settingsOfHome(context, home)
   const description = options.describe ?? set['node.description'] ?? ''
-  if (new TextEncoder().encode(description).length > limits.descriptionMaxBytes)
-    throw tooLong('--describe', limits.descriptionMaxBytes)
-  for (const [name, value] of options.label ?? []) {
-    if (name.length > limits.nameMaxBytes || value.length > limits.labelMaxBytes)
-      throw tooLong('--label', limits.labelMaxBytes)
-  }
+  checkDeclared(options, description)
   const credential = await credentialOf(context, home)
   const kept = await home.credentials.load()
   return {
@@ -295,10 +291,6 @@ async function offeredFolder([name, value]: readonly [string, string]): Promise<
   if (!isFolder)
     throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, { details: { argument: '--offer' } })
   return { name, mode: isReadOnly ? 'ro' : 'rw', path: await realpath(path) }
-}
-
-function tooLong(argument: string, maxBytes: number): NfltrError {
-  return new NfltrError('invalid_argument', `${argument} is longer than ${maxBytes} bytes.`, { details: { argument } })
 }
 
 /** The program refuses to skip permissions for root outside a sandbox; it then gets a list of tools instead. */
