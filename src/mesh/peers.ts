@@ -59,7 +59,7 @@ export type { TrustAlarm } from './trust.ts'
 export async function createMesh(options: MeshOptions): Promise<MeshHost> {
   for (const peer of options.peers ?? []) parsePeerAddress(peer)
   const mesh = new MeshHost(options)
-  await mesh.start()
+  await mesh.start().catch((error: unknown) => mesh.close().then(() => Promise.reject(error)))
   return mesh
 }
 

@@ -129,10 +129,12 @@ describe('a mesh', () => {
     await mesh.running().finished
     const revoked = await mesh.hub.json(['mesh', 'revoke', 'desk'])
     await mesh.restartNode()
+    // The first who reaches it decides what it knows: it hears of the revocation with the hello of whoever has heard of it.
+    await expect.poll(() => stateOf(session, 'vm1'), soon).toBe('online')
+    await expect.poll(() => stateOf(third, 'vm1'), soon).not.toBe('online')
     const late = await third
       .tool('spawn_agent', { brief: 'work of the revoked', timeout_ms: 15_000 })
       .catch((e: unknown) => ({ error: String(e) }))
-    await expect.poll(() => stateOf(session, 'vm1'), soon).toBe('online')
     const ended = await third
       .tool('wait_for_agents', { timeout_ms: 25_000 })
       .catch((e: unknown) => ({ error: String(e) }))

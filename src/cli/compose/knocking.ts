@@ -44,23 +44,34 @@ export async function knockUntilAnswered(context: Context, knocking: Knocking): 
   const accepts = await meshMeant(context, { ...knocking, address: first })
   let isPending = false
   while (!lifetime.signal.aborted) {
+    let unanswered: NfltrError | undefined
     for (const address of [first, ...others]) {
-      const answer = await knockOnce(knocking, { address, accepts, isPending })
-      if (answer !== 'waiting') return answer === 'joined'
+      const answer = await knockOnce(knocking, { address, accepts })
+      if (answer === 'joined' || answer === 'ended') return answer === 'joined'
+      if (answer !== 'waiting') {
+        unanswered ??= answer
+        continue
+      }
       if (!isPending) tell({ event: 'knocking', fingerprint: fingerprintOf(mesh.self.peerId) })
       isPending = true
     }
+    // Once it is known to wait, an issuer that is away for a while is no reason to give up.
+    if (!isPending && unanswered !== undefined) throw unanswered
     await pause(knockEveryMs, lifetime.signal)
   }
   return false
 }
 
-/** One knock. Once it is known to wait, an issuer that is away for a while is no reason to give up. */
+/**
+ * One knock.
+ *
+ * @returns what came of it; the error where nobody there takes joiners, or nobody is there: another address may do
+ */
 async function knockOnce(
   { mesh, options, roles, lifetime }: Knocking,
-  knock: { readonly address: string; readonly accepts: (meshId: string) => boolean; readonly isPending: boolean },
-): Promise<'joined' | 'waiting' | 'ended'> {
-  const { address, accepts, isPending } = knock
+  knock: { readonly address: string; readonly accepts: (meshId: string) => boolean },
+): Promise<'joined' | 'waiting' | 'ended' | NfltrError> {
+  const { address, accepts } = knock
   const signal = AbortSignal.any([lifetime.signal, AbortSignal.timeout(knockTimeoutMs)])
   const name = options.name ?? machineNameOfHost()
   try {
@@ -68,8 +79,9 @@ async function knockOnce(
     return 'joined'
   } catch (error) {
     if (lifetime.signal.aborted) return 'ended'
-    const code = error instanceof NfltrError ? error.code : undefined
-    if (code === 'knock_pending' || (isPending && (code === 'unreachable' || code === 'link_down'))) return 'waiting'
+    if (!(error instanceof NfltrError)) throw error
+    if (error.code === 'knock_pending') return 'waiting'
+    if (error.code === 'unreachable' || error.code === 'link_down') return error
     throw error
   }
 }
