@@ -2,6 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import { errorDocument } from '../control/error-document.ts'
 import { errorCodes, type NfltrError } from '../core/errors.ts'
 import { readText } from './input.ts'
+import { Output } from './output.ts'
 import { printable } from './printable.ts'
 
 /** What a command may do with the terminal: answers go to stdout, everything else to stderr. */
@@ -21,15 +22,17 @@ export interface CliIo {
   ask(question: string, options?: { readonly isSecret?: boolean }): Promise<string>
   /** All of standard input. @throws {NfltrError} `invalid_argument` when it is too long or not valid UTF-8 */
   readInput(): Promise<string>
-  /** Resolves once everything answered so far has left this process. */
+  /** Resolves once everything answered so far has left this process; where it cannot, this process ends. */
   flushed(): Promise<void>
 }
 
-export function terminalIo(options: { readonly isJson: boolean }): CliIo {
-  const { stdin, stdout, stderr } = process
-  const { isJson } = options
+export function terminalIo(options: { readonly isJson: boolean; readonly output?: Output }): CliIo {
+  const { stdin, stderr } = process
+  const { isJson, output = new Output(process.stdout) } = options
+  // A remark that nobody can read any more changes nothing.
+  stderr.on('error', () => undefined)
   const isInteractive = stdin.isTTY === true && stderr.isTTY === true
-  const writeLine = (text: string): void => void stdout.write(`${text}\n`)
+  const writeLine = (text: string): void => output.write(`${text}\n`)
   return {
     isJson,
     isInteractive,
@@ -43,9 +46,10 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
       if (!isJson) stderr.write(`${printable(text)}\n`)
     },
     fail: (error) => {
-      if (isJson) writeLine(JSON.stringify(errorDocument(error)))
       stderr.write(`${printable(`nfltr: ${error.message}`)}\n`)
       if (error.hint !== undefined) stderr.write(`${printable(`  ${error.hint}`)}\n`)
+      output.failing(exitCodeOf(error))
+      if (isJson) writeLine(JSON.stringify(errorDocument(error)))
     },
     ask: async (question, asked = {}) => {
       const reader = createInterface({
@@ -62,7 +66,7 @@ export function terminalIo(options: { readonly isJson: boolean }): CliIo {
       }
     },
     readInput: () => readText(stdin, 'Standard input'),
-    flushed: () => new Promise((resolve, reject) => stdout.write('', (error) => (error ? reject(error) : resolve()))),
+    flushed: () => output.flushed(),
   }
 }
 

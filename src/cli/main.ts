@@ -3,14 +3,16 @@ import { toNfltrError } from '../control/error-document.ts'
 import { NfltrError } from '../core/errors.ts'
 import { compose } from './compose.ts'
 import { exitCodeOf, terminalIo } from './io.ts'
+import { Output } from './output.ts'
 import { buildProgram, usageError } from './program.ts'
 
 /** The command line: arguments in, exit code out. */
 const args = process.argv.slice(2)
-const io = terminalIo({ isJson: args.includes('--json') })
+const output = new Output(process.stdout)
+const io = terminalIo({ isJson: args.includes('--json'), output })
 try {
   if (process.platform === 'win32') throw onWindows()
-  await buildProgram(compose({ io, env: process.env })).parseAsync(args, { from: 'user' })
+  await buildProgram(compose({ io, env: process.env }), (text) => output.write(text)).parseAsync(args, { from: 'user' })
 } catch (thrown) {
   const isUsage = thrown instanceof CommanderError
   const error = isUsage ? usageError(thrown) : toNfltrError(thrown)

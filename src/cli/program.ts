@@ -1,4 +1,4 @@
-import { Command, CommanderError } from 'commander'
+import { Command, CommanderError, type OutputConfiguration } from 'commander'
 import { NfltrError } from '../core/errors.ts'
 import { noun } from './command.ts'
 import { agentList } from './commands/agent-list.ts'
@@ -36,8 +36,12 @@ import { hubBackup, hubRepair, hubRestore, nodeRepair } from './commands/store.t
 import { uninstall } from './commands/uninstall.ts'
 import type { World } from './world.ts'
 
-/** The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs. */
-export function buildProgram(world: World): Command {
+/**
+ * The whole command tree over one world. Building it costs nothing: the world loads what a command needs when it runs.
+ *
+ * @param print where help and the version go
+ */
+export function buildProgram(world: World, print?: (text: string) => void): Command {
   const program = new Command('nfltr')
     .description('Starts Claude Code agents on other machines of your mesh and brings each result back exactly once.')
     .version(world.version, '--version', 'print the version')
@@ -111,15 +115,15 @@ export function buildProgram(world: World): Command {
   program.addCommand(doctor(world.doctor))
   program.addCommand(uninstall(world.uninstall))
   program.addCommand(demo(world.demo))
-  throwInsteadOfExit(program)
+  throwInsteadOfExit(program, print === undefined ? {} : { writeOut: print })
   return program
 }
 
-function throwInsteadOfExit(command: Command): void {
+function throwInsteadOfExit(command: Command, output: OutputConfiguration): void {
   command.exitOverride()
-  // Help goes where the parser puts it; errors are printed by `main`, in one form for all of them.
-  command.configureOutput({ outputError: () => undefined })
-  for (const child of command.commands) throwInsteadOfExit(child)
+  // Errors are printed by `main`, in one form for all of them.
+  command.configureOutput({ ...output, outputError: () => undefined })
+  for (const child of command.commands) throwInsteadOfExit(child, output)
 }
 
 /** What the parser threw, as a refusal of ours; `undefined` where it has said everything itself: help and version. */
