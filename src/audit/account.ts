@@ -37,6 +37,14 @@ export class AccountReader {
         const { part: _, ...facts } = line
         return { type: 'turn_open', hubId, ...facts }
       }
+      case 'inbox':
+        return { type: 'inbox_told', hubId }
+      case 'open': {
+        const { part: _, ...facts } = line
+        return { type: 'entry_open', hubId, ...facts }
+      }
+      case 'offer':
+        return { type: 'offer_kept', hubId, offerId: line.offerId }
       case 'history': {
         const { event, hash } = line.record
         const computedHash = this.#sha256(chainedText(this.#previousHash, event))

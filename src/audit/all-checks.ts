@@ -28,6 +28,7 @@ import { receipts } from './checks/receipts.ts'
 import { sameResult } from './checks/same-result.ts'
 import { sentImpliesDurable } from './checks/sent-implies-durable.ts'
 import { silence } from './checks/silence.ts'
+import { stillDeliverable } from './checks/still-deliverable.ts'
 
 /** Every check there is. Each is silent where the events that it looks at are not told. */
 export const allChecks: readonly Check[] = [
@@ -47,6 +48,7 @@ export const allChecks: readonly Check[] = [
   owner,
   sameResult,
   silence,
+  stillDeliverable,
   epochsRise,
   executedOnce,
   forgetImpliesAck,

@@ -1,5 +1,5 @@
 import type { HistoryRecord } from './history.ts'
-import type { EntryKind } from './inbox-state.ts'
+import type { EntryKind, OpenEntry } from './inbox-state.ts'
 import type { Outcome } from './model.ts'
 import type { Agent } from './task-record.ts'
 
@@ -21,6 +21,17 @@ export type AccountLine =
       /** After so long its hub has to count it as lost. */
       readonly lostAfterMs: number
     }
+  /** The hub tells what waits to be delivered; hubs of earlier versions do not. */
+  | { readonly part: 'inbox' }
+  /** An entry that is not settled; `offerId`: the reply that carries it. */
+  | {
+      readonly part: 'open'
+      readonly deliveryId: number
+      readonly state: OpenEntry['state']
+      readonly offerId?: string
+    }
+  /** A reply with something in it that is not settled. */
+  | { readonly part: 'offer'; readonly offerId: string }
   | { readonly part: 'history'; readonly record: HistoryRecord }
 
 export interface AccountEntry {

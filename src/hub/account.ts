@@ -1,6 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import { emptyHistoryHash, type HistoryRecord } from '../core/history.ts'
 import type { AccountEntry, AccountLine, AccountPage, HistoryHead } from '../core/hub-account.ts'
+import type { Offer, OpenEntry } from '../core/inbox-state.ts'
 import type { TaskEvent } from '../core/model.ts'
 import type { StoredReceipt } from '../core/receipt.ts'
 import { decodeRecord } from '../core/record-json.ts'
@@ -22,7 +23,15 @@ export interface AccountOf {
 const utf8 = new TextDecoder('utf-8', { ignoreBOM: true })
 
 /** Parts of the account in their order; each is one prefix of the store. */
-const parts = [prefixes.agent, prefixes.entry, prefixes.event, prefixes.receipt, prefixes.history] as const
+const parts = [
+  prefixes.agent,
+  prefixes.entry,
+  prefixes.event,
+  prefixes.receipt,
+  prefixes.open,
+  prefixes.offer,
+  prefixes.history,
+] as const
 
 /** Records of one page: a page of small ones is about half a MiB. */
 const pageRecords = 2_000
@@ -44,7 +53,7 @@ export async function accountPage(of: AccountOf, from?: string): Promise<Account
       details: { argument: 'from' },
     })
   }
-  const lines: AccountLine[] = from === undefined ? [...of.turns()] : []
+  const lines: AccountLine[] = from === undefined ? [...of.turns(), { part: 'inbox' }] : []
   const next = parts[index + 1]
   let count = 0
   for await (const { key, value } of store.scan(prefix, { from: start, limit: pageRecords + 1 })) {
@@ -66,6 +75,11 @@ async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<Ac
     const { receiptId, envelope } = decodeRecord<StoredReceipt>(value)
     return { part: 'receipt', taskId: key.slice(prefixes.receipt.length), receiptId, envelope: base64(envelope) }
   }
+  if (key.startsWith(prefixes.open)) {
+    const { deliveryId, state, offerId } = decodeRecord<OpenEntry>(value)
+    return { part: 'open', deliveryId, state, ...(offerId === undefined ? {} : { offerId }) }
+  }
+  if (key.startsWith(prefixes.offer)) return { part: 'offer', offerId: decodeRecord<Offer>(value).offerId }
   return { part: 'history', record: decodeRecord<HistoryRecord>(value) }
 }
 

@@ -1,5 +1,6 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { HistoryEvent } from '../../src/core/history.ts'
+import type { AccountLine } from '../../src/core/hub-account.ts'
 import { generateKey } from '../../src/identity/keys.ts'
 import {
   type Account,
@@ -146,7 +147,7 @@ describe('a doctored history', () => {
       line.part === 'history' && line.record.event.seq === taken.seq ? undefined : line,
     )
 
-    expect(await found(account)).toEqual(['history-chain'])
+    expect(await found(account)).toEqual(['history-chain', 'offered-once'])
   })
 
   test('in which an event says something else than it did', async () => {
@@ -174,6 +175,49 @@ describe('a doctored history', () => {
     const stray = { part: 'entry', deliveryId: 999, kind: 'event', atMs: 1 } as const
 
     expect(await found({ ...honest, lines: [stray, ...honest.lines] })).toEqual(['history-complete'])
+  })
+
+  test('in which what was accepted and not read waits for nobody', async () => {
+    const settled = first('settled', ({ deliveryIds }) => deliveryIds.includes(first('result').deliveryId))
+    const account = withHistory(
+      honest,
+      historyOf(honest).filter(({ seq }) => seq !== settled.seq),
+    )
+
+    const { violations } = await auditOf(account)
+    expect([...new Set(violations.map(({ check }) => check))]).toEqual(['still-deliverable'])
+    expect(violations.map(({ message }) => message).join()).toContain(`entry ${first('result').deliveryId} `)
+  })
+
+  test('in which what was settled is open', async () => {
+    const { deliveryId } = first('result')
+    const open = { part: 'open', deliveryId, state: 'undelivered' } as const
+
+    expect(await found({ ...honest, lines: [open, ...honest.lines] })).toEqual(['still-deliverable'])
+  })
+
+  test('in which a reply is gone that an entry waits in', async () => {
+    const given = honest.lines.filter((line) => line.part === 'open' && line.state === 'given')
+    expect(given).not.toEqual([])
+
+    expect(await found(withLines(honest, (line) => (line.part === 'offer' ? undefined : line)))).toEqual([
+      'still-deliverable',
+    ])
+  })
+
+  test('of a hub that does not tell what waits is not held against it', async () => {
+    const isOfInbox = ({ part }: AccountLine): boolean => part === 'inbox' || part === 'open' || part === 'offer'
+
+    expect(await found(withLines(honest, (line) => (isOfInbox(line) ? undefined : line)))).toEqual([])
+  })
+
+  test('in which a result was read that no reply carried', async () => {
+    const { deliveryId } = first('result')
+    const offer = first('offered', ({ carries }) => carries.includes(deliveryId))
+
+    expect(await found(instead(offer, { ...offer, carries: [] }))).toEqual(['offered-once'])
+    const events = historyOf(honest).filter((one) => !('offerId' in one) || one.offerId !== offer.offerId)
+    expect(await found(withHistory(honest, events))).toEqual(['offered-once'])
   })
 
   test('with an entry that is not there any more', async () => {

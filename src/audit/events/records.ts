@@ -25,7 +25,20 @@ export type KeptEvent =
     }
   /** A program said this in a turn that completed. */
   | { readonly type: 'line_said'; readonly hubId: string; readonly agentId: string; readonly text: string }
+  /** What waits to be delivered is told as well. */
+  | { readonly type: 'inbox_told'; readonly hubId: string }
+  | OpenEntryKept
+  | { readonly type: 'offer_kept'; readonly hubId: string; readonly offerId: string }
   | KeptReceipt
+
+/** An entry that is not settled; `offerId`: the reply that carries it. */
+export interface OpenEntryKept {
+  readonly type: 'entry_open'
+  readonly hubId: string
+  readonly deliveryId: number
+  readonly state: 'undelivered' | 'given' | 'unconfirmed' | 'named'
+  readonly offerId?: string
+}
 
 export interface KeptTask {
   readonly taskId: string
