@@ -86,10 +86,10 @@ export function processesToStayWith(
   })
 }
 
-/** Which processes of a wanted machine count: a hub wants nodes, a node hubs and owners, a command whoever is there. */
+/** Which processes of a wanted machine count: a hub wants nodes; whoever has news for all, as a node that leaves, whoever is there. */
 const wantedKinds: Record<PeerKind, readonly PeerKind[]> = {
   hub: ['node'],
-  node: ['hub', 'issuer'],
+  node: ['node', 'hub', 'issuer'],
   issuer: ['node', 'hub', 'issuer'],
   observer: ['node', 'hub', 'issuer'],
   cli: ['node', 'hub', 'issuer'],

@@ -102,10 +102,13 @@ describe('a machine that leaves its mesh', () => {
     expect(reply['results']).toMatchObject([{ agent_id: agentId, outcome: 'stopped' }])
   }, 90_000)
 
-  test('and is killed at it is no member all the same, and the same command ends it', async () => {
+  test('and is killed at it, or reaches nobody, is no member all the same; the same command ends it once one is up', async () => {
     await letInAgain(mesh)
     mesh.running().kill()
     await mesh.running().finished
+    // Nobody is there to be told, so that it cannot be done before it is killed.
+    await session.close()
+    await mesh.hub.json(['hub', 'stop'])
     const departures = join(mesh.node.home, 'mesh/departures')
     await mkdir(departures, { recursive: true, mode: 0o700 })
     const signed = new Promise<void>((resolve) => {
@@ -125,9 +128,20 @@ describe('a machine that leaves its mesh', () => {
     const joining = await mesh.node.run(['node', 'join', '--json'])
     expect(errorOf(shown)).toMatchObject({ code: 'no_mesh', hint: 'Finish with: nfltr node leave' })
     expect(errorOf(joining)).toMatchObject({ code: 'no_mesh' })
-    expect(await mesh.node.json(['node', 'leave'])).toMatchObject({ left: { name: 'vm1' }, told: [{ name: 'laptop' }] })
+
+    const unheard = await mesh.node.run(['node', 'leave', '--json'])
+    expect(unheard.code).toBe(4)
+    expect(errorOf(unheard)).toMatchObject({ code: 'unreachable', details: { not_told: ['laptop'] } })
+    expect(await readdir(departures)).toHaveLength(1)
+    expect(await stateOf(mesh)).toBe('offline')
+
+    const serving = mesh.hub.start(['mesh', 'serve'])
+    const { listen } = (await serving.event('ready')) as { readonly listen: readonly string[] }
+    const left = await mesh.node.json(['node', 'leave'], { env: { NFLTR_PEERS: listen.join(',') } })
+    expect(left).toMatchObject({ left: { name: 'vm1' }, told: [{ name: 'laptop' }] })
+    expect(existsSync(join(mesh.node.home, 'mesh'))).toBe(false)
     expect(await stateOf(mesh)).toBe('left')
-  }, 90_000)
+  }, 150_000)
 
   test('is not the owner: that one has the key', async () => {
     const refused = await mesh.hub.run(['node', 'leave', '--force', '--json'])

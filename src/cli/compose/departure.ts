@@ -1,8 +1,9 @@
-import { NfltrError } from '../../core/errors.ts'
+import { type ErrorCode, NfltrError } from '../../core/errors.ts'
 import type { Machine } from '../../identity/mesh-setup.ts'
 import type { MeshHost } from '../../mesh/peers.ts'
 import type { Node } from '../../node/node.ts'
 import type { Home } from '../../ports/home.ts'
+import type { MemberFacts } from '../../ports/peers.ts'
 import { untilHeard } from './until-heard.ts'
 
 type Document = Readonly<Record<string, unknown>>
@@ -16,27 +17,46 @@ const agentsEndMs = 20_000
 /** How often what is waited for is looked at, in milliseconds. */
 const lookEveryMs = 50
 
+/** What eight stale addresses of a member cost, each with its time, and a little; in milliseconds. */
+const everyAddressTriedMs = 15_000
+
+/** What a member says to one whose membership counts for nothing there: it needs no telling. */
+const outThere: ReadonlySet<ErrorCode> = new Set(['revoked', 'membership_expired', 'bad_signature', 'not_a_member'])
+
 /**
  * Gives this machine's membership up: signed by the machine itself, so that no owner is needed. From the first durable step
- * on it is no member any more, whatever is killed; what it knew of the mesh goes last.
+ * on it is no member any more, whatever is killed; what it knew of the mesh goes last, and only once another member has
+ * heard: nobody else could ever tell the rest.
+ *
+ * @throws {NfltrError} `unreachable` where none has, unless that was forced: the same command goes on from there
  */
 export async function departFrom(parts: {
   readonly home: Home
   readonly mesh: MeshHost
   readonly machine: Machine
+  /** Goes also where nobody hears of it. */
+  readonly isUnheardFine?: boolean
 }): Promise<Document> {
   const { home, mesh, machine } = parts
   const others = mesh
     .members()
     .filter((member) => member.machinePeerId !== machine.peerId && member.revokedAtMs === undefined)
+  const wasOut = mesh.members().some((one) => one.machinePeerId === machine.peerId && isRevoked(one))
   const serial = await mesh.depart(machine.key)
   const heard = await untilHeard(
     mesh,
     others.map(({ machinePeerId }) => machinePeerId),
     ({ departures }) => (departures.get(machine.peerId) ?? 0) >= serial,
+    {
+      firstPassMs: everyAddressTriedMs,
+      // Told by another member, or before this was interrupted.
+      hasShown: (machinePeerId) => isOutFor(mesh, machinePeerId),
+    },
   )
   // What it still learns would be written into the folder that goes now.
   await mesh.close()
+  const isKnown = others.length === 0 || heard.size > 0 || wasOut
+  if (!isKnown && parts.isUnheardFine !== true) throw unheard(others.map(({ name }) => name))
   await home.mesh.forget()
   const named = (isTold: boolean): readonly Document[] =>
     others
@@ -47,6 +67,26 @@ export async function departFrom(parts: {
     told: named(true),
     not_told: named(false),
   }
+}
+
+function isRevoked({ revokedAtMs, hasLeft }: MemberFacts): boolean {
+  return revokedAtMs !== undefined && hasLeft !== true
+}
+
+function isOutFor(mesh: MeshHost, machinePeerId: string): boolean {
+  const why = mesh.whyNotConnected(machinePeerId)
+  return why !== undefined && why.details['by'] === 'peer' && outThere.has(why.code)
+}
+
+function unheard(names: readonly string[]): NfltrError {
+  return new NfltrError(
+    'unreachable',
+    `This machine has left, and no other member could be told: ${names.join(', ')}.`,
+    {
+      hint: 'Run nfltr node leave again when one of them is up, as with nfltr mesh serve on the owner’s machine. Where none ever will be, nfltr node leave --force forgets the mesh all the same.',
+      details: { not_told: names },
+    },
+  )
 }
 
 /**

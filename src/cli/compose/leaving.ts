@@ -24,13 +24,14 @@ const lookEveryMs = 50
  * agents left behind stay.
  *
  * @throws {NfltrError} `no_mesh`; `owner_may_not_leave`; `in_use` while agents run, results wait or hubs are here, unless
- *   forced; `timed_out`
+ *   forced; `timed_out`; `unreachable` where nobody could be told: it is no member, and the same command goes on
  */
 export async function leave(context: Context, options: NodeLeaveOptions): Promise<Document> {
   const home = openHome({ ...options, env: context.env })
   const machine = await loadAnyMachine(home)
   // Killed in the middle: nothing is asked any more, it only goes on.
-  if (await isLeaving(home, machine)) return await leaveAsCommand(context, home)
+  if (await isLeaving(home, machine))
+    return await leaveAsCommand(context, home, { isUnheardFine: options.force === true })
   const { roles, name } = machine.membership
   if (roles.includes('owner')) throw ownerStays(name)
   const isForced = options.force === true
@@ -43,11 +44,15 @@ export async function leave(context: Context, options: NodeLeaveOptions): Promis
 }
 
 /** A member whose only stake here is its membership. */
-async function leaveAsCommand(context: Context, home: Home): Promise<Document> {
+async function leaveAsCommand(
+  context: Context,
+  home: Home,
+  options: { readonly isUnheardFine?: boolean } = {},
+): Promise<Document> {
   const machine: Machine = await loadAnyMachine(home)
   const { mesh, close } = await openMeshProcess(context, { home, machine, kind: 'cli' })
   try {
-    return await departFrom({ home, mesh, machine })
+    return await departFrom({ home, mesh, machine, ...options })
   } finally {
     await close()
   }

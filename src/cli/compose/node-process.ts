@@ -4,7 +4,7 @@ import { nodeRoutes } from '../../control/server.ts'
 import { NfltrError } from '../../core/errors.ts'
 import type { NodeCard } from '../../core/model.ts'
 import type { PrivateKey } from '../../identity/keys.ts'
-import { clearFormerMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
+import { clearFormerMesh, ensureKey, isLeaving, loadMachine } from '../../identity/mesh-setup.ts'
 import { makeReceipt } from '../../identity/receipts.ts'
 import { createKeepers } from '../../keeper/client.ts'
 import { createMesh, type MeshHost } from '../../mesh/peers.ts'
@@ -164,10 +164,13 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
       nodeRoutes({
         status: () => nodeStatusDocument({ node, mesh, links, home, store, allowHubs: options.allowHub }),
         leave: async ({ isForced }) => {
-          const departed = await leave(isForced)
-          hasLeft = true
-          lifetime.end()
-          return departed
+          try {
+            return await leave(isForced)
+          } finally {
+            // Also where nobody could be told of it: the same command goes on without the node.
+            hasLeft = !(await isMember(home)) || (await isLeaving(home, machine))
+            if (hasLeft) lifetime.end()
+          }
         },
         account: (hubId) => node.account(hubId),
       }),

@@ -34,7 +34,7 @@ export async function revokeMember(context: Context, home: Home, name: string): 
       })
     }
     // What this issuer has published elsewhere, before its key came here or its home was put back, is not to be contradicted.
-    await untilHeard(mesh, othersOf(mesh, machine.peerId), () => true, listenFirstMs)
+    await untilHeard(mesh, othersOf(mesh, machine.peerId), () => true, { withinMs: listenFirstMs })
     const version = await mesh.revoke({ book: home.issuer, signer }, [member.machinePeerId])
     const asked = new Set(othersOf(mesh, machine.peerId))
     const others = mesh.members().filter(({ machinePeerId }) => asked.has(machinePeerId))

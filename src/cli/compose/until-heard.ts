@@ -6,6 +6,14 @@ const heardWithinMs = 5_000
 /** How often it is looked at, in milliseconds. */
 const lookEveryMs = 50
 
+export interface HearingOptions {
+  readonly withinMs?: number
+  /** How long, where it is longer, members are waited for of which not every address has been tried yet, in milliseconds. */
+  readonly firstPassMs?: number
+  /** Whether a member shows in another way that it has the news. */
+  readonly hasShown?: (machinePeerId: string) => boolean
+}
+
 /**
  * Takes news to members, and waits a bounded time for their word that they have it.
  *
@@ -15,17 +23,22 @@ export async function untilHeard(
   mesh: MeshHost,
   machinePeerIds: readonly string[],
   hasHeard: (applied: Applied) => boolean,
-  withinMs: number = heardWithinMs,
+  { withinMs = heardWithinMs, firstPassMs = 0, hasShown = () => false }: HearingOptions = {},
 ): Promise<ReadonlySet<string>> {
   for (const machinePeerId of machinePeerIds) mesh.want(machinePeerId)
   const asked = new Set(machinePeerIds)
   const heard = new Set<string>()
-  for (let waitedMs = 0; waitedMs < withinMs && heard.size < asked.size; waitedMs += lookEveryMs) {
+  const isUntried = (machinePeerId: string): boolean =>
+    !heard.has(machinePeerId) && mesh.whyNotConnected(machinePeerId) === undefined
+  const isTime = (waitedMs: number): boolean =>
+    waitedMs < withinMs || (waitedMs < firstPassMs && machinePeerIds.some(isUntried))
+  for (let waitedMs = 0; heard.size < asked.size && isTime(waitedMs); waitedMs += lookEveryMs) {
     await new Promise((resolve) => setTimeout(resolve, lookEveryMs))
     for (const { peerId, machinePeerId } of mesh.connected()) {
       const applied = mesh.appliedBy(peerId)
       if (applied !== undefined && asked.has(machinePeerId) && hasHeard(applied)) heard.add(machinePeerId)
     }
+    for (const machinePeerId of machinePeerIds) if (hasShown(machinePeerId)) heard.add(machinePeerId)
   }
   return heard
 }
