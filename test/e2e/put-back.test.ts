@@ -63,12 +63,16 @@ describe('a folder that is put back', () => {
     await mesh.hub.json(['agent', 'send', first, 'go on'])
     const last = await wait(first)
     const receipt = await mesh.hub.json(['agent', 'receipt', first])
+    const rest = await mesh.hub.run(['agent', 'wait', '--timeout', '40s'])
+    const status = await mesh.hub.json(['hub', 'status'])
 
     expect(before.results).toMatchObject([{ agent_id: second, text: 'second done' }])
     expect(after.results).toMatchObject([{ agent_id: second, text: 'second done', maybe_seen: true }])
     expect(last.results).toMatchObject([{ agent_id: first, outcome: 'completed', text: 'first done' }])
     expect(last.results[0]).not.toHaveProperty('maybe_seen')
     expect(after.results[0]?.delivery_id).toBeGreaterThan(before.results[0]?.delivery_id ?? 0)
+    expect(rest.stdout).toMatch(/^== alert of hub at /m)
+    expect(status['undelivered']).toBe(0)
     expect(receipt).toMatchObject({ ok: true, agent_id: first, machine: 'vm1', outcome: 'completed', differences: [] })
   }, 120_000)
 

@@ -70,6 +70,12 @@ export class HubConversation implements AsyncDisposable {
   }
 }
 
+/** One agent as its spawn was answered. */
+export function spawnText(entry: Document): string {
+  const machine = entry['machine'] === undefined ? '' : ` on ${String(entry['machine'])}`
+  return `${String(entry['agent_id'])} ${String(entry['state'])}${machine}`
+}
+
 /** Flags that were given, under the tool's own field names: `timeoutMs` → `timeout_ms`. */
 export function toolFields(
   options: Readonly<Record<string, unknown>>,

@@ -28,6 +28,7 @@ export function agentList(world: AgentWorld): Command {
         reply,
         rows.length === 0 ? 'No agents.' : table(['agent', 'state', 'outcome', 'liveness', 'machine', 'title'], rows),
       )
+      if (reply['next_cursor'] !== undefined) world.io.note(`There are more: --cursor ${String(reply['next_cursor'])}`)
       await conversation.finish()
     })
 }

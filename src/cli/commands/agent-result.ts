@@ -3,7 +3,8 @@ import { NfltrError } from '../../core/errors.ts'
 import { limits } from '../../core/limits.ts'
 import { hubLeaf } from '../command.ts'
 import { agentId, wholeNumber } from '../values.ts'
-import { type AgentWorld, type Document, HubConversation, toolFields } from './agent-call.ts'
+import { type AgentWorld, type Document, HubConversation, spawnText, toolFields } from './agent-call.ts'
+import { resultLines } from './agent-wait-text.ts'
 
 const anyCount = wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER })
 
@@ -29,9 +30,26 @@ export function agentResult(world: AgentWorld): Command {
       const conversation = new HubConversation(world.io, await world.connect(options))
       const isPage = options['offset'] !== undefined || options['maxBytes'] !== undefined
       const reply = isPage ? await conversation.call('get_result', args) : await wholeText(conversation, args)
-      world.io.answer(reply, String(reply['text']))
+      const { line, remark } = aboutEntry(reply)
+      if (remark !== undefined) world.io.note(remark)
+      world.io.answer(reply, line ?? String(reply['text']))
       await conversation.finish()
     })
+}
+
+/** What people have to know beside the text: instead of it, or as a remark that keeps out of the way of a pipe. */
+function aboutEntry(reply: Document): { readonly line?: string; readonly remark?: string } {
+  const entry = (reply['entry'] ?? {}) as Document
+  if (entry['kind'] === 'spawn') return { line: spawnText(entry) }
+  // An alert has a source, a result an outcome; a turn that runs has neither.
+  if (entry['source'] !== undefined) return {}
+  const next = reply['next_offset'] === undefined ? [] : [`The text goes on: --offset ${String(reply['next_offset'])}`]
+  if (entry['outcome'] === undefined)
+    return { remark: ['The turn has not ended; this is its text so far.', ...next].join('\n') }
+  const lines = resultLines(entry)
+  const isPlain = entry['outcome'] === 'completed' && lines.length === 1
+  const remarks = [...(isPlain ? [] : lines), ...next]
+  return remarks.length === 0 ? {} : { remark: remarks.join('\n') }
 }
 
 /** Reads on page by page until the text is whole. */

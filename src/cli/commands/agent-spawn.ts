@@ -3,7 +3,7 @@ import { Option } from 'commander'
 import { hubLeaf } from '../command.ts'
 import { readTextArgument } from '../input.ts'
 import { collect, collectText, keyValue, positiveNumber, wholeNumber } from '../values.ts'
-import { type AgentWorld, HubConversation, toolFields } from './agent-call.ts'
+import { type AgentWorld, type Document, HubConversation, spawnText, toolFields } from './agent-call.ts'
 
 const spanMs = wholeNumber({ min: 0, max: Number.MAX_SAFE_INTEGER })
 const count = wholeNumber({ min: 1, max: 1_000_000 })
@@ -58,8 +58,9 @@ export function agentSpawn(world: AgentWorld): Command {
         ...toolFields(options, passedOn),
         ...(labels === undefined ? {} : { labels: Object.fromEntries(labels) }),
       })
-      const machine = reply['machine'] === undefined ? '' : ` on ${String(reply['machine'])}`
-      world.io.answer(reply, `${String(reply['agent_id'])} ${String(reply['state'])}${machine}`)
+      world.io.answer(reply, spawnText(reply))
+      const note = (reply['facts'] as Document | undefined)?.['note']
+      if (note !== undefined) world.io.note(String(note))
       await conversation.finish()
     })
 }
