@@ -173,7 +173,9 @@ export class LevelStore implements Store {
   async commit(batch: readonly StoreOperation[]): Promise<void> {
     this.#assertOpen()
     for (const operation of batch) assertKey(operation.key, this.#options.keyspace ?? keyspace)
-    await this.#writer.commit(batch)
+    await this.#writer.commit(batch).catch((error: unknown) => {
+      throw withHint(storeError(error), this.#options)
+    })
   }
 
   async get(key: string): Promise<Uint8Array | undefined> {
@@ -220,12 +222,16 @@ export class LevelStore implements Store {
   async *#soundEntries(range: { readonly gte: string; readonly lt: string; readonly limit?: number }) {
     let above = range.gte
     let left = range.limit ?? Number.POSITIVE_INFINITY
-    for await (const page of pagesOf(this.#database, range)) {
-      const last = page.at(-1)?.[0] ?? range.lt
-      this.#assertSound(above, last)
-      above = last
-      left -= page.length
-      yield* page
+    try {
+      for await (const page of pagesOf(this.#database, range)) {
+        const last = page.at(-1)?.[0] ?? range.lt
+        this.#assertSound(above, last)
+        above = last
+        left -= page.length
+        yield* page
+      }
+    } catch (error) {
+      throw error instanceof NfltrError ? withHint(error, this.#options) : error
     }
     if (left > 0) this.#assertSound(above, range.lt)
   }

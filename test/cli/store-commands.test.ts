@@ -2,6 +2,7 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { addresses } from '../../src/cli/compose/mesh-process.ts'
 import { compose } from '../../src/cli/compose.ts'
 import type { CliIo } from '../../src/cli/io.ts'
 import { buildProgram } from '../../src/cli/program.ts'
@@ -186,4 +187,59 @@ test('settings are refused by name where their file is a folder', async () => {
       message: expect.stringContaining(paths.configFile),
     })
   }
+})
+
+describe('nfltr audit', () => {
+  test('of a hub that never was is told, with its name', async () => {
+    await expect(run('audit', '--hub-id', 'hub-2')).rejects.toMatchObject({
+      code: 'not_found',
+      message: expect.stringContaining('hub-2'),
+      hint: expect.stringContaining('--hub-id'),
+    })
+  })
+
+  test('of a hub that has done nothing is clean', async () => {
+    expect(await run('audit', '--hub-id', 'hub-1')).toMatchObject({ document: { ok: true, violations: [] } })
+  })
+
+  test('of a damaged store names what repairs it', async () => {
+    damageLog(dir, 40)
+
+    await expect(run('audit', '--hub-id', 'hub-1')).rejects.toMatchObject({
+      code: 'store_damaged',
+      hint: expect.stringContaining('nfltr hub repair --hub-id hub-1'),
+    })
+  })
+})
+
+describe('addresses among the settings', () => {
+  test.each([
+    ['listen', '/ip4/999.1.1.1/tcp/1'],
+    ['listen', '/dns4/host/tcp/1'],
+    ['peers', '/ip4/192.0.2.7/udp/1'],
+  ])('are read before they are kept: %s %s', async (key, value) => {
+    await expect(run('config', 'set', key, value)).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining(`${key} of the command line`),
+    })
+
+    expect(await run('config', 'list')).toMatchObject({ document: { settings: [] } })
+  })
+
+  test('are named as settings where a process comes upon a wrong one', async () => {
+    const home = openHome({ home: root, env: {} })
+    await run('config', 'set', 'lan', 'false')
+    writeFileSync(home.paths.configFile, '{"listen":["/ip4/999.1.1.1/tcp/1"]}')
+    const context = { env: {}, version: '0', io: {} as CliIo }
+
+    await expect(addresses(context, { home })).rejects.toMatchObject({
+      code: 'invalid_argument',
+      message: expect.stringContaining('listen of config.json'),
+    })
+    await expect(addresses(context, { home, listen: ['/ip4/0.0.0.0/tcp/0'] })).resolves.toBeDefined()
+    writeFileSync(home.paths.configFile, '{}')
+    await expect(addresses({ ...context, env: { NFLTR_PEERS: '/ip4/1.2.3.4' } }, { home })).rejects.toThrow(
+      'peers of NFLTR_PEERS',
+    )
+  })
 })

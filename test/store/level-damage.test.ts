@@ -235,3 +235,17 @@ describe('a log', () => {
 function* recordStarts(bytes: Buffer): Generator<number> {
   for (let at = 0; at + 7 <= bytes.length; at += 7 + bytes.readUInt16LE(at + 4)) yield at
 }
+
+test('a table that LevelDB itself refuses to read is told with what repairs it', async () => {
+  const dir = await tabled()
+  const store = await open(dir)
+  const path = tableOf(dir)
+  const bytes = readFileSync(path)
+  writeFileSync(path, bytes.fill(255, 0, Math.floor(bytes.length / 2)))
+
+  await expect(collect(store.scan('test/'))).rejects.toMatchObject({
+    code: 'store_damaged',
+    hint: expect.stringContaining('nfltr test repair'),
+  })
+  await store.close()
+})

@@ -1,8 +1,6 @@
-import { existsSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { nodeClient } from '../../control/client.ts'
 import { NfltrError } from '../../core/errors.ts'
-import type { AccountPage } from '../../core/hub-account.ts'
 import type { NodeAccount } from '../../core/node-account.ts'
 import type { HomePaths } from '../../ports/home.ts'
 import { openHome } from '../../store/home/home.ts'
@@ -11,6 +9,7 @@ import type { Context } from '../compose.ts'
 import { findControl } from './control-files.ts'
 import { findRunningHub } from './hub-starter.ts'
 import { projectOf } from './project.ts'
+import { assertStore, repairCommandOf } from './store-world.ts'
 
 interface HubChoice {
   readonly hubId?: string
@@ -39,17 +38,17 @@ export function auditWorld(context: Context): AuditWorld {
   }
 }
 
-/** Nobody serves the hub, so its store is free to be read. Nothing is written into it. */
+/**
+ * Nobody serves the hub, so its store is free to be read. Nothing is written into it.
+ *
+ * @throws {NfltrError} `not_found`: of a hub that never was, nothing can be said to be right
+ */
 async function storedHub(dir: string, hubId: string): Promise<AuditedHub> {
-  const { storeFiles } = await import('../../store/store-files.ts')
-  if (!existsSync(storeFiles(dir).marker)) {
-    const empty: AccountPage = { hubId, head: { seq: 0, hash: '' }, lines: [] }
-    return { hubId, account: async () => empty, [Symbol.asyncDispose]: async () => undefined }
-  }
+  assertStore(dir, hubId)
   const { openLevelStore } = await import('../../store/level-store.ts')
   const { accountPage } = await import('../../hub/account.ts')
   const { sha256 } = await import('../../identity/hash.ts')
-  const store = await openLevelStore(dir)
+  const store = await openLevelStore(dir, { repairCommand: repairCommandOf(hubId) })
   const hash = (text: string): string => Buffer.from(sha256(new TextEncoder().encode(text))).toString('hex')
   return {
     hubId,

@@ -4,6 +4,7 @@ import { loadConfigText, saveConfigText } from '../../store/home/config-file.ts'
 import { openHome } from '../../store/home/home.ts'
 import type { ConfigWorld } from '../commands/config.ts'
 import type { Context } from '../compose.ts'
+import { checkAddresses } from './address-settings.ts'
 
 export function configWorld({ io, env }: Context): ConfigWorld {
   const homeOf = (options: { readonly home?: string }) => openHome({ ...options, env })
@@ -17,10 +18,11 @@ export function configWorld({ io, env }: Context): ConfigWorld {
     },
     set: async (options) => {
       const { paths } = homeOf(options)
-      await saveConfigText(
-        paths,
-        changeSetting(await loadConfigText(paths), { key: options.key, value: options.value }),
-      )
+      const { key, value } = options
+      const text = changeSetting(await loadConfigText(paths), { key, value })
+      const changed = resolveSettings({ fileText: text }).find((setting) => setting.key === key)
+      if (changed !== undefined) checkAddresses(changed.key, changed.value, 'the command line')
+      await saveConfigText(paths, text)
     },
     list: settings,
     addCredential: (options) =>

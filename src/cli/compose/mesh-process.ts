@@ -13,6 +13,7 @@ import type { Held, Home, KeyName } from '../../ports/home.ts'
 import type { Lan } from '../../ports/lan.ts'
 import { loadConfigText } from '../../store/home/config-file.ts'
 import type { Context } from '../compose.ts'
+import { checkAddresses } from './address-settings.ts'
 import { registerListening } from './registration.ts'
 
 /** This process's part of the mesh, with the key it holds and its place in the list of running processes. */
@@ -132,11 +133,15 @@ export async function addresses(
     readonly lan?: boolean | undefined
   },
 ): Promise<Where> {
-  const settings = await settingsOfHome(context, given.home)
+  const set = resolveSettings({ env: context.env, fileText: await loadConfigText(given.home.paths) })
+  for (const { key, value, from } of set) {
+    if (key !== 'listen' || given.listen === undefined) checkAddresses(key, value, from)
+  }
+  const settings = settingsOf(set)
   const listen = given.listen ?? settings.listen
+  for (const address of given.listen ?? []) parseListenAddress(address)
+  for (const address of given.peers ?? []) parsePeerAddress(address)
   const peers = [...(given.peers ?? []), ...(settings.peers ?? [])]
-  for (const address of listen ?? []) parseListenAddress(address)
-  for (const address of peers) parsePeerAddress(address)
   const isLanAllowed = (given.lan ?? true) && (settings.lan ?? true)
   return { peers, ...(listen === undefined ? {} : { listen }), ...(isLanAllowed ? { lan: systemLan() } : {}) }
 }

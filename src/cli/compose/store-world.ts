@@ -84,9 +84,10 @@ function repairDocument({ storeId, recordsExpected, losses, keptAs, ...report }:
   }
 }
 
-function assertStore(dir: string, hubId: string): void {
+/** @throws {NfltrError} `not_found` where no hub of that id ever kept anything in this home */
+export function assertStore(dir: string, hubId: string): void {
   if (existsSync(join(dir, 'db.marker')) || existsSync(join(dir, 'db'))) return
-  throw new NfltrError('not_found', `The hub ${hubId} has no store here.`, {
+  throw new NfltrError('not_found', `There is no hub ${hubId} in this home: it has no store.`, {
     hint: 'Run this in the project’s folder, or name the hub with --hub-id.',
   })
 }
