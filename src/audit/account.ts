@@ -71,6 +71,9 @@ function tasksOf(agent: Agent): readonly KeptTask[] {
     ...(lateEnd === undefined ? {} : { lateDeliveryId: lateEnd.deliveryId }),
     ...(times.settle === undefined ? {} : { settledAtMs: times.settle }),
     ...(receiptId === undefined ? {} : { receiptId }),
+    usages: [end, lateEnd].flatMap((one) =>
+      one === undefined ? [] : { deliveryId: one.deliveryId, usage: one.usage },
+    ),
     attempts: attempts.map(({ attemptId, epoch, peerId, phase }) => ({ attemptId, epoch, peerId, phase })),
   }))
 }

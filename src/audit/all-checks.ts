@@ -25,6 +25,7 @@ import { oneOwner } from './checks/one-owner.ts'
 import { oneReading } from './checks/one-reading.ts'
 import { owner } from './checks/owner.ts'
 import { receipts } from './checks/receipts.ts'
+import { sameFacts } from './checks/same-facts.ts'
 import { sameResult } from './checks/same-result.ts'
 import { sentImpliesDurable } from './checks/sent-implies-durable.ts'
 import { silence } from './checks/silence.ts'
@@ -46,6 +47,7 @@ export const allChecks: readonly Check[] = [
   oneOwner,
   oneReading,
   owner,
+  sameFacts,
   sameResult,
   silence,
   stillDeliverable,

@@ -1,6 +1,6 @@
 import type { HistoryRecord } from './history.ts'
 import type { EntryKind, OpenEntry } from './inbox-state.ts'
-import type { Outcome } from './model.ts'
+import type { Outcome, Usage } from './model.ts'
 import type { Agent } from './task-record.ts'
 
 /**
@@ -48,6 +48,9 @@ export interface AccountEntry {
     readonly isLate: boolean
     /** SHA-256 of the text as it is kept, hex. */
     readonly textHash: string
+    /** Absent from hubs of earlier versions; `machine` also where none took the turn. */
+    readonly machine?: string
+    readonly usage?: Usage
   }
 }
 

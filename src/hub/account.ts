@@ -88,9 +88,19 @@ async function entryOf({ store, sha256 }: AccountOf, entry: EntryRecord): Promis
   const common = { part: 'entry', deliveryId, kind, atMs } as const
   if (entry.kind === 'event') return common
   if (entry.kind === 'spawn') return { ...common, agentId: entry.agentId }
-  const { agentId, taskId, turn, attempt, outcome, isLate } = entry
+  const { agentId, taskId, turn, attempt, outcome, isLate, machine, usage } = entry
   const textHash = sha256(utf8.decode((await store.get(keys.text(deliveryId))) ?? new Uint8Array()))
-  return { ...common, agentId, result: { taskId, turn, attempt, outcome, isLate, textHash } }
+  const result = {
+    taskId,
+    turn,
+    attempt,
+    outcome,
+    isLate,
+    textHash,
+    usage,
+    ...(machine === undefined ? {} : { machine }),
+  }
+  return { ...common, agentId, result }
 }
 
 /** Turns that may be running, as the process of the hub knows them. */

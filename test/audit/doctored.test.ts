@@ -246,6 +246,17 @@ describe('a doctored history', () => {
     expect(await found(account)).toEqual(['same-result'])
   })
 
+  test.each([{ machine: 'another' }, { usage: { inputTokens: 1, outputTokens: 1, costUsd: 999, durationMs: 1 } }])(
+    'of a result with facts that are not those of its turn: %o',
+    async (facts) => {
+      const account = withLines(honest, (line) =>
+        line.part === 'entry' && line.result !== undefined ? { ...line, result: { ...line.result, ...facts } } : line,
+      )
+
+      expect(await found(account)).toEqual(['same-facts'])
+    },
+  )
+
   test('of a result that its node has otherwise', async () => {
     const attempts = honest.node.attempts.map((attempt) => ({ ...attempt, textHash: '0'.repeat(64) }))
 

@@ -1,4 +1,4 @@
-import type { Outcome } from '../../core/model.ts'
+import type { Outcome, Usage } from '../../core/model.ts'
 
 /** What is on record when the history is read: told once each, after everything else. */
 export type KeptEvent =
@@ -50,6 +50,8 @@ export interface KeptTask {
   readonly settledAtMs?: number
   readonly endedAtMs?: number
   readonly receiptId?: string
+  /** What each of its ends used, by the entry of the end. */
+  readonly usages?: readonly { readonly deliveryId: number; readonly usage: Usage }[]
   readonly attempts: readonly KeptAttempt[]
 }
 
@@ -75,6 +77,8 @@ export interface KeptEntry {
     readonly isLate: boolean
     /** SHA-256 of the text as it is kept, hex; absent where it was not read. */
     readonly textHash?: string
+    readonly machine?: string
+    readonly usage?: Usage
   }
 }
 
