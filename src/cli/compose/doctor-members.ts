@@ -1,6 +1,7 @@
 import { nodeClient } from '../../control/client.ts'
 import { NfltrError } from '../../core/errors.ts'
 import { isWithin } from '../../core/membership.ts'
+import { loadMachine } from '../../identity/mesh-setup.ts'
 import type { Home } from '../../ports/home.ts'
 import type { MemberFacts } from '../../ports/peers.ts'
 import type { Check } from '../commands/doctor.ts'
@@ -40,7 +41,7 @@ export async function memberChecks(
   return [
     ...keys,
     refusals([...notices, ...refusedHellos(around.refusals, 'this_command')]),
-    ...(options.node === undefined ? [] : await nodeChecks(context, home, { around, name: options.node })),
+    ...(options.node === undefined ? [] : await nodeChecks(context, home, { around, name: options.node, own: node })),
   ]
 }
 
@@ -90,7 +91,7 @@ function noMesh(name: string): Check {
 async function nodeChecks(
   context: Context,
   home: Home,
-  asked: { readonly around: Surroundings; readonly name: string },
+  asked: { readonly around: Surroundings; readonly name: string; readonly own: Document | undefined },
 ): Promise<readonly Check[]> {
   const { around, name } = asked
   let member: MemberFacts
@@ -103,7 +104,9 @@ async function nodeChecks(
   }
   const membership = memberCheck(member)
   if (!membership.ok) return [membership]
-  return [membership, reachCheck(around, member), await readyCheck(context, home, member.name)]
+  const isOwn = member.machinePeerId === (await loadMachine(home)).peerId
+  const reach = isOwn ? ownReach(member.name, asked.own) : reachCheck(around, member)
+  return [membership, reach, await readyCheck(context, home, member.name)]
 }
 
 function memberCheck(member: MemberFacts): Check {
@@ -120,6 +123,18 @@ function memberCheck(member: MemberFacts): Check {
     return bad(`${name} is no node: ${roles.join(', ')}`, `nfltr mesh invite --role node --replace ${name}`)
   }
   return { name: 'member', ok: true, message: `${name} is a node until ${instant(expiresAtMs)}` }
+}
+
+/** Nobody dials oneself: whether the own node works, it says at its socket. */
+function ownReach(name: string, status: Document | undefined): Check {
+  if (status !== undefined)
+    return { name: 'reach', ok: true, message: `${name} is this machine, and its node answered` }
+  return {
+    name: 'reach',
+    ok: false,
+    message: `${name} is this machine, and no node runs on it`,
+    fix: 'nfltr node join',
+  }
 }
 
 function reachCheck(around: Surroundings, { name, machinePeerId, addresses, lastSeenAtMs }: MemberFacts): Check {

@@ -1,7 +1,8 @@
 import { access, constants } from 'node:fs/promises'
 import { delimiter, join } from 'node:path'
+import type { Settings } from '../../config/settings.ts'
 import { NfltrError } from '../../core/errors.ts'
-import { clockToleranceMs, isWithin } from '../../core/membership.ts'
+import { clockToleranceMs, isWithin, type Membership, type Role } from '../../core/membership.ts'
 import { loadMachine } from '../../identity/mesh-setup.ts'
 import type { LanStatus } from '../../mesh/peers.ts'
 import { freeBytes } from '../../platform/disk.ts'
@@ -16,7 +17,7 @@ import { memberChecks } from './doctor-members.ts'
 import { shakeHands } from './handshake.ts'
 import { instant } from './instant.ts'
 import { lookAround } from './look-around.ts'
-import { settingsOfHome } from './mesh-process.ts'
+import { addresses, settingsOfHome } from './mesh-process.ts'
 
 /** Below this a node takes no new work, in bytes. */
 const diskNeededBytes = 64 * 1024 * 1024
@@ -27,23 +28,93 @@ export async function examine(
   options: { readonly home?: string; readonly claude?: string; readonly node?: string },
 ): Promise<readonly Check[]> {
   const home = openHome({ ...options, env: context.env })
-  const settings = await settingsOfHome(context, home)
+  const { settings, check: config } = await readSettings(context, home)
+  const own = await mesh(home)
+  const isNeeded = await isForAgents(home, { isNamed: (options.claude ?? settings['node.claude']) !== undefined, own })
+  const ofAgents = (check: Check): Check => (isNeeded ? check : notNeeded(check))
   const driver = agentProgram(context, {
     home,
     program: options.claude ?? settings['node.claude'] ?? 'claude',
     passEnv: [],
   })
   return [
-    await disk(home),
-    await clock(home),
-    await program(driver),
-    await credential(context, home),
-    await handshake(context, home, driver),
-    await mesh(home),
-    ...(await links(context, home)),
-    ...(await memberChecks(context, home, options)),
+    await looked('disk', () => disk(home)),
+    await looked('clock', () => clock(home)),
+    config,
+    own.check,
+    ofAgents(await looked('claude', () => program(driver))),
+    ofAgents(await looked('credential', () => credential(context, home))),
+    ofAgents(await looked('handshake', () => handshake(context, home, driver))),
+    ...(await beyond(context, home, { ...options, own, isConfigured: config.ok })),
     await onPath(context),
   ]
+}
+
+/** What needs the other members. */
+async function beyond(
+  context: Context,
+  home: Home,
+  asked: { readonly own: OwnMesh; readonly isConfigured: boolean; readonly node?: string },
+): Promise<readonly Check[]> {
+  const { own, isConfigured } = asked
+  if (own.state === 'unreadable' || !isConfigured) {
+    const message = `not looked for, since ${isConfigured ? 'mesh' : 'config'} is not in order`
+    return [{ name: 'links', ok: true, message }]
+  }
+  try {
+    return [...(await links(context, home)), ...(await memberChecks(context, home, asked))]
+  } catch (thrown) {
+    return [badFor('links', thrown)]
+  }
+}
+
+async function looked(name: string, look: () => Promise<Check>): Promise<Check> {
+  return await look().catch((thrown: unknown) => badFor(name, thrown))
+}
+
+function badFor(name: string, thrown: unknown): Check {
+  const message = thrown instanceof Error ? thrown.message : String(thrown)
+  const hint = thrown instanceof NfltrError ? thrown.hint : undefined
+  return { name, ok: false, message, fix: hint ?? 'mend what is named above' }
+}
+
+/** Settings with which nothing would start count as none, so that everything else is looked at all the same. */
+async function readSettings(
+  context: Context,
+  home: Home,
+): Promise<{ readonly settings: Settings; readonly check: Check }> {
+  try {
+    const settings = await settingsOfHome(context, home)
+    await addresses(context, { home })
+    return { settings, check: { name: 'config', ok: true, message: `settings of ${home.paths.configFile}` } }
+  } catch (thrown) {
+    const { message, fix } = badFor('config', thrown)
+    const hint = `correct ${home.paths.configFile}, or the NFLTR_* variable that is named. ${fix ?? ''}`.trim()
+    return { settings: {}, check: { name: 'config', ok: false, message, fix: hint } }
+  }
+}
+
+/**
+ * Whether agents are to run on this machine: its node runs, it is a member for that alone or none yet, or its owner gave it a
+ * program or a credential for them. An owner's laptop has the role too, and mostly only starts agents elsewhere.
+ */
+async function isForAgents(home: Home, of: { readonly isNamed: boolean; readonly own: OwnMesh }): Promise<boolean> {
+  const { roles } = of.own
+  if (of.isNamed || of.own.state !== 'member' || (roles.includes('node') && !roles.includes('owner'))) return true
+  const running = await home.running.list()
+  return running.some(({ kind }) => kind === 'node') || (await hasCredential(home))
+}
+
+async function hasCredential(home: Home): Promise<boolean> {
+  return await home.credentials.load().then(
+    (kept) => kept !== undefined,
+    () => true,
+  )
+}
+
+function notNeeded(check: Check): Check {
+  if (check.ok) return check
+  return { name: check.name, ok: true, message: `not needed here, since no node runs: ${check.message}` }
 }
 
 async function onPath(context: Context): Promise<Check> {
@@ -124,22 +195,47 @@ async function handshake(context: Context, home: Home, driver: AgentDriver): Pro
   }
 }
 
-async function mesh(home: Home): Promise<Check> {
+/** This machine's place in a mesh. */
+interface OwnMesh {
+  readonly check: Check
+  /** `unreadable`: what the home has of it does not count, or is about to go. */
+  readonly state: 'member' | 'none' | 'unreadable'
+  readonly roles: readonly Role[]
+}
+
+async function mesh(home: Home): Promise<OwnMesh> {
   try {
     const { membership } = await loadMachine(home)
-    const until = instant(membership.expiresAtMs)
-    const message = `${membership.name}, roles ${membership.roles.join(', ')}, until ${until}`
-    if (isWithin(membership, Date.now())) return { name: 'mesh', ok: true, message }
-    return { name: 'mesh', ok: false, message: `the membership ended ${until}`, fix: 'join again with a new invite' }
+    return { check: termOf(membership), state: 'member', roles: membership.roles }
   } catch (thrown) {
-    if (!(thrown instanceof NfltrError)) throw thrown
-    return {
-      name: 'mesh',
-      ok: false,
-      message: thrown.message,
-      ...(thrown.hint === undefined ? {} : { fix: thrown.hint }),
-    }
+    const isThere = await home.mesh.loadMembership().then(
+      (membership) => membership !== undefined,
+      () => true,
+    )
+    const check = badFor('mesh', thrown)
+    const isMendable = thrown instanceof NfltrError && thrown.code !== 'store_damaged' && thrown.hint !== undefined
+    if (!isThere || isMendable) return { check, state: isThere ? 'unreadable' : 'none', roles: [] }
+    return { check: { ...check, fix: await restoring(home) }, state: 'unreadable', roles: [] }
   }
+}
+
+/** On an owner nothing may be removed: what is in its home may be in no second place. */
+async function restoring(home: Home): Promise<string> {
+  const files = `${join(home.paths.mesh, 'membership')} and ${join(home.paths.keys, 'machine.key')}`
+  const isOwner = await home.keys.load('mesh').then(
+    (key) => key !== undefined,
+    () => true,
+  )
+  if (isOwner)
+    return `restore ${files} from a copy; this is an owner: remove nothing, and keep a copy of the whole home`
+  return `restore ${files} from a copy; without one, move the home away and join with a new invite: nfltr mesh invite --replace NAME, on the owner`
+}
+
+function termOf(membership: Membership): Check {
+  const until = instant(membership.expiresAtMs)
+  const message = `${membership.name}, roles ${membership.roles.join(', ')}, until ${until}`
+  if (isWithin(membership, Date.now())) return { name: 'mesh', ok: true, message }
+  return { name: 'mesh', ok: false, message: `the membership ended ${until}`, fix: 'join again with a new invite' }
 }
 
 async function links(context: Context, home: Home): Promise<readonly Check[]> {

@@ -80,7 +80,7 @@ function fits(value: unknown, shape: Shape): boolean {
 
 export function damaged(path: string, kind: { readonly name: string }, cause?: unknown): NfltrError {
   return new NfltrError('store_damaged', `${path} did not hold ${kind.name}.`, {
-    hint: 'Restore it from a copy, or remove it if you know what it was.',
+    hint: 'Restore it from a copy. Without one remove nothing: keep a copy of the whole home, and see what nfltr doctor says.',
     cause,
   })
 }
