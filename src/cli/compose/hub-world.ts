@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import type { HubApi } from '../../ports/hub-api.ts'
 import { openHome } from '../../store/home/home.ts'
 import type { AgentWorld } from '../commands/agent-call.ts'
@@ -19,6 +20,22 @@ export function hubWorld(context: Context): HubWorld {
       const { serveHub } = await import('./hub-process.ts')
       await serveHub(context, options, ready)
     },
+    untilGone,
+  }
+}
+
+/** How long a hub that has said goodbye may take to end, and how often it is looked for, in milliseconds. */
+const goneWithinMs = 3_000
+const lookEveryMs = 20
+
+async function untilGone(pid: number): Promise<void> {
+  for (let waitedMs = 0; waitedMs < goneWithinMs; waitedMs += lookEveryMs) {
+    try {
+      process.kill(pid, 0)
+    } catch {
+      return
+    }
+    await setTimeout(lookEveryMs)
   }
 }
 
