@@ -1,5 +1,10 @@
-import { execFileSync } from 'node:child_process'
+import { execFileSync, spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+
+/** Whether this machine can build it: a package registry brings no C compiler. */
+export function hasCompiler(): boolean {
+  return spawnSync('cc', ['--version'], { stdio: 'ignore' }).status === 0
+}
 
 /**
  * Builds the library that tells what was synced, with the C compiler of this machine.
