@@ -3,12 +3,12 @@
  * decisions in a real store, with signed receipts; the command's own work is measured, without the start of a process. `--events N`;
  * `--figures` writes docs/reference/figures/audit.json. Ends with 1 when it took longer than promised.
  */
-import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from '../sim/figures.ts'
 import { type AuditReport, auditHub } from '../src/cli/commands/audit.ts'
 import { auditWorld } from '../src/cli/compose/audit-world.ts'
 import { terminalIo } from '../src/cli/io.ts'
@@ -134,20 +134,12 @@ async function audited(home: string): Promise<{ readonly report: AuditReport; re
   return { report, round: { seconds, cpu_seconds: rounded((user + system) / 1_000_000) } }
 }
 
-function writeFigures(figures: Readonly<Record<string, unknown>>): void {
-  const git = (...args: readonly string[]): string => execFileSync('git', args, { encoding: 'utf8' }).trim()
-  const file = join(git('rev-parse', '--show-toplevel'), 'docs/reference/figures/audit.json')
-  const tree = { commit: git('rev-parse', 'HEAD'), is_clean: git('status', '--porcelain') === '' }
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, `${JSON.stringify({ ...tree, arguments: process.argv.slice(2), ...figures }, undefined, 2)}\n`)
-}
-
 const { values } = parseArgs({
   options: { events: { type: 'string', default: '100000' }, figures: { type: 'boolean', default: false } },
 })
 const home = mkdtempSync(join(tmpdir(), 'nfltr-audit-'))
 try {
-  const startedAt = new Date().toISOString()
+  const origin = originOf()
   const agentCount = Math.ceil(Number(values.events) / (decisionsPerAgent + linesPerAgent))
   const store = await openLevelStore(openHome({ home, env: {} }).paths.hub(hubId))
   await fill(store, agentCount, await generateKey())
@@ -165,8 +157,8 @@ try {
   const times = rounds.map(({ seconds, cpu_seconds: cpu }) => `${seconds} s (processor ${cpu} s)`).join(', ')
   console.log(`${events} events, ${agents} agents, ${receipts} receipts: ${times}; ${promisedSeconds} s are promised`)
   for (const { check, message } of violations.slice(0, 3)) console.log(`  ${check}: ${message}`)
-  const figures = { started_at: startedAt, events, agents, receipts, rounds, promised_seconds: promisedSeconds }
-  if (values.figures) writeFigures({ ...figures, violations: violations.length })
+  const figures = { events, agents, receipts, rounds, promised_seconds: promisedSeconds }
+  if (values.figures) writeFigures('audit', origin, { ...figures, violations: violations.length })
   if (report === undefined || violations.length > 0 || best > promisedSeconds) process.exitCode = 1
 } finally {
   rmSync(home, { recursive: true, force: true })

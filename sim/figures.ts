@@ -7,37 +7,36 @@ import { fileURLToPath } from 'node:url'
 const repository = fileURLToPath(new URL('..', import.meta.url))
 
 /** What a long run was, so that anybody can run it again and compare. */
-export interface Run {
-  /** The file's name below docs/reference/figures, without `.json`. */
-  readonly name: string
-  /** What to type, without the option that writes the file. */
-  readonly command: string
-  readonly seed?: number
-  readonly startedAtMs: number
+export interface Origin {
+  readonly commit: string
+  readonly is_clean: boolean
+  readonly arguments: readonly string[]
+  readonly node: string
+  readonly started_at: string
+}
+
+/** Notes what is about to be run. Called before the run: the tree may change while it takes its time. */
+export function originOf(): Origin {
+  return {
+    commit: git('rev-parse', 'HEAD'),
+    is_clean: git('status', '--porcelain') === '',
+    arguments: process.argv.slice(2),
+    node: process.version,
+    started_at: new Date().toISOString(),
+  }
 }
 
 /**
- * Writes the figures of a run to docs/reference/figures: what it was, on which commit, and what it found.
+ * Writes what a run found to docs/reference/figures, with what it was.
  *
+ * @param name - the file's name, without `.json`
  * @param figures - counts and measures of the run itself, in `snake_case`
- * @returns the file's path from the root of the repository
  */
-export function writeFigures(run: Run, figures: Readonly<Record<string, unknown>>): string {
-  const file = `docs/reference/figures/${run.name}.json`
-  const document = {
-    command: run.command,
-    ...(run.seed === undefined ? {} : { seed: run.seed }),
-    commit: git('rev-parse', 'HEAD'),
-    clean_tree: git('status', '--porcelain', '--', '.', ':!docs/reference/figures') === '',
-    node: process.version,
-    started_at: new Date(run.startedAtMs).toISOString(),
-    wall_ms: Date.now() - run.startedAtMs,
-    ...figures,
-  }
-  const path = `${repository}${file}`
+export function writeFigures(name: string, origin: Origin, figures: Readonly<Record<string, unknown>>): void {
+  const path = `${repository}docs/reference/figures/${name}.json`
+  const wallMs = Date.now() - Date.parse(origin.started_at)
   mkdirSync(dirname(path), { recursive: true })
-  writeFileSync(path, `${JSON.stringify(document, undefined, 2)}\n`)
-  return file
+  writeFileSync(path, `${JSON.stringify({ ...origin, wall_ms: wallMs, ...figures }, undefined, 2)}\n`)
 }
 
 function git(...args: readonly string[]): string {

@@ -5,13 +5,14 @@
  * processes. `--json` prints one document, `--figures` writes docs/reference/figures/bench.json, `--floors` exits with 1
  * where a floor is missed. `--built` takes the build that is there, `--source` the source. See docs/internals/bench.md.
  */
-import { execFileSync, spawnSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, release, tmpdir, totalmem } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
 import { repository } from '../../test/e2e/machine.ts'
+import { type Origin, originOf, writeFigures } from '../figures.ts'
 import { type Figure, isMet, NotHere, type Result, type Unmeasured } from './figure.ts'
 import { shortNumber } from './statistics.ts'
 
@@ -118,30 +119,17 @@ function seriesOf(result: Result): readonly string[] {
   )
 }
 
-interface Origin {
-  readonly commit: string
-  readonly clean: boolean
-}
-
-/** What is measured, as of the start: the tree may change while a run takes its time. */
-function originOf(): Origin {
-  const git = (...args: string[]): string => execFileSync('git', args, { cwd: repository, encoding: 'utf8' }).trim()
-  return { commit: git('rev-parse', 'HEAD'), clean: git('status', '--porcelain') === '' }
-}
-
 function documentOf(
   results: readonly (Result | Unmeasured)[],
   { origin, seconds }: { readonly origin: Origin; readonly seconds: number },
 ): Record<string, unknown> {
   return {
     ...origin,
-    arguments: process.argv.slice(2),
     machine: {
       processors: cpus().length,
       processor: cpus()[0]?.model.trim() ?? '',
       memory_gib: Math.round(totalmem() / 2 ** 30),
       kernel: release(),
-      node: process.version,
     },
     seconds,
     results: results.map((result) => ('why' in result ? result : { ...result, met: isMet(result) })),
@@ -173,11 +161,7 @@ async function main(): Promise<void> {
   if (!options.isJson) {
     for (const { name } of misses) console.log(`missed: ${name}; the reason belongs into docs/internals/bench.md`)
   }
-  if (options.writesFigures) {
-    const file = join(repository, 'docs/reference/figures/bench.json')
-    mkdirSync(dirname(file), { recursive: true })
-    writeFileSync(file, `${JSON.stringify(document, undefined, 2)}\n`)
-  }
+  if (options.writesFigures) writeFigures('bench', origin, document)
   process.exit(options.holdsFloors && misses.length > 0 ? 1 : 0)
 }
 

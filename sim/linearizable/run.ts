@@ -3,11 +3,11 @@
  * and the real store, and the checker on what they saw. `--store memory|level` (both where none is given), `--operations N`,
  * `--seed N`, `--json`; `--figures` writes docs/reference/figures/linearizable.json.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from '../figures.ts'
 import { SeededRandom } from '../random.ts'
 import { appendModel } from './appends.ts'
 import { Campaign, type Histories } from './campaign.ts'
@@ -103,21 +103,6 @@ function print(report: Report): void {
   }
 }
 
-function writeFigures(reports: readonly Report[], startedAt: string): void {
-  const git = (...args: readonly string[]): string => execFileSync('git', args, { encoding: 'utf8' }).trim()
-  const root = git('rev-parse', '--show-toplevel')
-  const file = join(root, 'docs/reference/figures/linearizable.json')
-  const figures = {
-    commit: git('rev-parse', 'HEAD'),
-    is_clean: git('status', '--porcelain') === '',
-    arguments: process.argv.slice(2),
-    started_at: startedAt,
-    reports,
-  }
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, `${JSON.stringify(figures, undefined, 2)}\n`)
-}
-
 const { values } = parseArgs({
   options: {
     store: { type: 'string' },
@@ -127,7 +112,7 @@ const { values } = parseArgs({
     figures: { type: 'boolean', default: false },
   },
 })
-const startedAt = new Date().toISOString()
+const origin = originOf()
 const wanted = (['memory', 'level'] as const).filter((name) => values.store === undefined || values.store === name)
 if (wanted.length === 0) throw new TypeError(`--store is memory or level, not ${values.store}`)
 const reports: Report[] = []
@@ -138,7 +123,7 @@ for (const store of wanted) {
   if (!values.json) print(report)
 }
 if (values.json) console.log(JSON.stringify({ reports }))
-if (values.figures) writeFigures(reports, startedAt)
+if (values.figures) writeFigures('linearizable', origin, { reports })
 const isSound = reports.every(({ ownership, appends }) =>
   [ownership, appends].every(({ verdict }) => verdict === 'linearizable'),
 )

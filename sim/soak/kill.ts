@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import { setTimeout as delay } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { writeFigures } from '../figures.ts'
+import { type Origin, originOf, writeFigures } from '../figures.ts'
 import {
   cellMin,
   cellName,
@@ -174,31 +174,28 @@ function print(tally: Tally, seconds: number): void {
   for (const [name, times] of [...tally.outcomes].sort()) console.log(`  ${String(times).padStart(5)} ${name}`)
 }
 
-function writeDown(options: Options, tally: Tally, startedAtMs: number): void {
-  const { trials, seed } = options
+function writeDown(options: Options, tally: Tally, origin: Origin): void {
   const sorted = (counts: ReadonlyMap<string, number>): Record<string, number> => Object.fromEntries([...counts].sort())
-  writeFigures(
-    { name: 'soak-kill', command: `npm run soak:kill -- --n ${trials} --seed ${seed}`, seed, startedAtMs },
-    {
-      trials: tally.run,
-      failed: tally.failed.length,
-      kills: sorted(tally.kills),
-      missed: sorted(tally.missed),
-      outcomes: sorted(tally.outcomes),
-    },
-  )
+  writeFigures('soak-kill', origin, {
+    seed: options.seed,
+    trials: tally.run,
+    failed: tally.failed.length,
+    kills: sorted(tally.kills),
+    missed: sorted(tally.missed),
+    outcomes: sorted(tally.outcomes),
+  })
 }
 
 async function main(): Promise<void> {
   const options = readOptions()
   const tally: Tally = { run: 0, kills: new Map(), missed: new Map(), outcomes: new Map(), failed: [] }
-  const startedAtMs = Date.now()
+  const origin = originOf()
   await runCampaign(options, tally)
-  const seconds = Math.round((Date.now() - startedAtMs) / 1_000)
+  const seconds = Math.round((Date.now() - Date.parse(origin.started_at)) / 1_000)
   print(tally, seconds)
   const thin = thinCells(options, tally)
   for (const cell of thin) console.log(`fewer than ${cellMin} kills: ${cellName(cell)}`)
-  if (options.figures) writeDown(options, tally, startedAtMs)
+  if (options.figures) writeDown(options, tally, origin)
   console.log(`${tally.run - tally.failed.length} passed, ${tally.failed.length} failed`)
   process.exit(tally.failed.length > 0 || thin.length > 0 ? 1 : 0)
 }

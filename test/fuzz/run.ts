@@ -4,14 +4,12 @@
  * grows, and what is refused is refused with a type. All inputs follow from the seed. `--only KIND` has all inputs of one
  * kind, `--figures` writes docs/reference/figures/fuzz.json. See docs/internals/testing.md.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from '../../sim/figures.ts'
 import { growthMaxBytes, type Report, runCampaign } from './campaign.ts'
 
-const root = join(import.meta.dirname, '../..')
+const origin = originOf()
 const { values } = parseArgs({
   options: {
     n: { type: 'string', default: '10000' },
@@ -41,23 +39,15 @@ function print(report: Report): void {
   }
 }
 
-function writeFigures(report: Report, seconds: number): void {
-  const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim()
-  const file = join(root, 'docs/reference/figures/fuzz.json')
-  const figures = {
-    commit: git('rev-parse', 'HEAD'),
-    is_clean: git('status', '--porcelain') === '',
-    arguments: process.argv.slice(2),
+function writeDown(report: Report): void {
+  writeFigures('fuzz', origin, {
     seed: Number(values.seed),
     inputs: report.inputs,
     failed: report.failures.length,
-    seconds,
     heap_bytes: report.heapBytes,
     grown_bytes: report.grownBytes,
     counts: report.counts,
-  }
-  mkdirSync(dirname(file), { recursive: true })
-  writeFileSync(file, `${JSON.stringify(figures, undefined, 2)}\n`)
+  })
 }
 
 const collectGarbage = globalThis.gc
@@ -76,6 +66,6 @@ const seconds = Math.round((performance.now() - started) / 1_000)
 print(report)
 const hasGrown = report.grownBytes > growthMaxBytes
 if (hasGrown) say(`WRONG: grew by ${report.grownBytes} bytes, more than ${growthMaxBytes}`)
-if (values.figures) writeFigures(report, seconds)
+if (values.figures) writeDown(report)
 say(`${report.inputs} inputs in ${seconds} s: ${report.failures.length} failed; grew by ${report.grownBytes} bytes`)
 process.exit(report.failures.length > 0 || hasGrown ? 1 : 0)

@@ -3,17 +3,16 @@
  * writes; `power`: and the machine with it, so that what was not synced is cut off; `flip`: one flipped bit anywhere. `--seed S`
  * gives other moments and other bits; `--figures` writes docs/reference/figures/store-KIND.json. See docs/internals/testing.md.
  */
-import { execFileSync } from 'node:child_process'
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
+import { join } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from '../../../sim/figures.ts'
 import { runFlips } from './flips.ts'
 import { runKills } from './kills.ts'
 import { buildSyncLog } from './power.ts'
 
-const root = join(import.meta.dirname, '../../..')
 const { values, positionals } = parseArgs({
   allowPositionals: true,
   options: {
@@ -29,10 +28,7 @@ if (!(kind in kinds)) throw new TypeError(`name one of ${Object.keys(kinds).join
 const count = Number(values.n ?? kinds[kind as keyof typeof kinds])
 const seed = Number(values.seed)
 const folder = mkdtempSync(join(tmpdir(), `nfltr-store-${kind}-`))
-const git = (...args: string[]): string => execFileSync('git', args, { cwd: root, encoding: 'utf8' }).trim()
-// Before the run: what runs is what is there now.
-const tree = { commit: git('rev-parse', 'HEAD'), is_clean: git('status', '--porcelain') === '' }
-const startedAt = new Date().toISOString()
+const origin = originOf()
 const started = performance.now()
 
 async function run(): Promise<{ readonly failures: readonly string[] }> {
@@ -45,23 +41,10 @@ async function run(): Promise<{ readonly failures: readonly string[] }> {
 try {
   const { failures, ...counts } = await run()
   const seconds = Math.round((performance.now() - started) / 100) / 10
-  const figures = {
-    kind: `store-${kind}`,
-    ...tree,
-    arguments: process.argv.slice(2),
-    seed,
-    started_at: startedAt,
-    seconds,
-    failed: failures.length,
-    counts,
-  }
-  process.stdout.write(`${JSON.stringify(figures, undefined, 2)}\n`)
+  const figures = { seed, seconds, failed: failures.length, counts }
+  process.stdout.write(`${JSON.stringify({ ...origin, ...figures }, undefined, 2)}\n`)
   for (const failure of failures.slice(0, 50)) process.stdout.write(`WRONG: ${failure}\n`)
-  if (values.figures) {
-    const file = join(root, `docs/reference/figures/store-${kind}.json`)
-    mkdirSync(dirname(file), { recursive: true })
-    writeFileSync(file, `${JSON.stringify(figures, undefined, 2)}\n`)
-  }
+  if (values.figures) writeFigures(`store-${kind}`, origin, figures)
   process.exitCode = failures.length === 0 ? 0 : 1
 } finally {
   rmSync(folder, { recursive: true, force: true })
