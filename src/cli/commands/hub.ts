@@ -12,8 +12,8 @@ export interface HubWorld {
   find(options: { readonly hubId?: string }): Promise<HubApi>
   /** Runs a hub in this process until it is ended. `ready` is called once it answers. */
   serve(options: HubServeOptions, ready: (status: HubStatusDocument) => void): Promise<void>
-  /** Resolves once a process that was asked to end is gone, or after a bound. */
-  untilGone(pid: number): Promise<void>
+  /** Waits a bounded time for a process that was asked to end. @returns whether it is gone */
+  untilGone(pid: number): Promise<boolean>
 }
 
 export interface HubServeOptions {
@@ -69,7 +69,10 @@ export function hubStop(world: HubWorld): Command {
     const { hub_id, pid } = await hub.status()
     await hub.stop()
     // Whoever is told that it ended may copy its folder, or start another one.
-    await world.untilGone(pid)
-    world.io.answer({ hub_id, pid, state: 'stopped' }, `Hub ${hub_id} (pid ${pid}) ended. Its agents keep running.`)
+    const isGone = await world.untilGone(pid)
+    world.io.answer(
+      { hub_id, pid, state: isGone ? 'stopped' : 'stopping' },
+      `Hub ${hub_id} (pid ${pid}) ${isGone ? 'ended' : 'is ending'}. Its agents keep running.`,
+    )
   })
 }

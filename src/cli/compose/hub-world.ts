@@ -28,15 +28,16 @@ export function hubWorld(context: Context): HubWorld {
 const goneWithinMs = 3_000
 const lookEveryMs = 20
 
-async function untilGone(pid: number): Promise<void> {
+async function untilGone(pid: number): Promise<boolean> {
   for (let waitedMs = 0; waitedMs < goneWithinMs; waitedMs += lookEveryMs) {
     try {
       process.kill(pid, 0)
     } catch {
-      return
+      return true
     }
     await setTimeout(lookEveryMs)
   }
+  return false
 }
 
 export function agentWorld(context: Context): AgentWorld {
