@@ -7,6 +7,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { MeshFiles } from '../ports/home.ts'
 import type { PeerFacts } from '../ports/peers.ts'
 import { hostOf, parsePeerAddress, withoutPeerId } from './addresses.ts'
+import { OwnFiles } from './own-files.ts'
 import { Roster, type Signed } from './roster.ts'
 import { type OwnStanding, openersFor, openStanding, type ProcessFacts, type Standing } from './standing.ts'
 import { Trust } from './trust.ts'
@@ -29,6 +30,7 @@ const memberHostsMax = 4096
 /** What this process is in the mesh and what it knows of the members: its standing, the roster, the newest issue time. */
 export class OwnPlace {
   readonly #options: OwnPlaceOptions
+  readonly #home: OwnFiles
   /** IP addresses at which members are or were: those keep a share of the half-open places. */
   readonly #memberHosts = new Set<string>()
   #standing: OwnStanding | undefined
@@ -38,10 +40,10 @@ export class OwnPlace {
   /** Where this process listens, once it has said so. */
   #listening: readonly Multiaddr[] | undefined
   #seenMs = 0
-  #seenWrite: Promise<void> = Promise.resolve()
 
   constructor(options: OwnPlaceOptions) {
     this.#options = options
+    this.#home = new OwnFiles(options.files)
   }
 
   get standing(): OwnStanding | undefined {
@@ -96,7 +98,7 @@ export class OwnPlace {
    * @throws {NfltrError} `bad_signature` when the membership is not of its mesh
    */
   async take(standing: Standing): Promise<void> {
-    const { files } = this.#options
+    const { files } = this.#home
     const { onTrust, onRefused } = this.#options
     const { meshId, certificates = [] } = standing
     const trust = this.#trust ?? (await Trust.load({ meshId, files, onNews: onTrust, onRefused }))
@@ -123,8 +125,8 @@ export class OwnPlace {
       return false
     const { body, envelope } = membership
     this.#standing = { ...own, membership: envelope, body }
-    const kept = await this.#options.files.loadMembership()
-    if (kept !== undefined) await this.#options.files.saveMembership({ ...kept, membership: envelope })
+    const kept = await this.#home.files.loadMembership()
+    if (kept !== undefined) await this.#home.files.saveMembership({ ...kept, membership: envelope })
     await this.#roster?.take({ membership: envelope, addressRecords: [] })
     const { peerId } = this.#options.process
     const isAnnounced = this.#roster?.entryOf(body.machinePeerId)?.records.has(peerId) === true
@@ -188,7 +190,7 @@ export class OwnPlace {
   async close(): Promise<void> {
     this.#trust?.close()
     await this.#roster?.close()
-    await this.#seenWrite
+    await this.#home.close()
   }
 
   #onNews(): void {
@@ -212,7 +214,7 @@ export class OwnPlace {
     if (issuedAtMs <= this.#seenMs) return
     this.#seenMs = issuedAtMs
     // A disk that refuses shows itself elsewhere; the next newer membership is another chance.
-    this.#seenWrite = this.#options.files.raiseSeenTime(issuedAtMs).catch(() => {})
+    this.#home.files.raiseSeenTime(issuedAtMs).catch(() => {})
   }
 }
 

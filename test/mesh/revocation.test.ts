@@ -113,6 +113,31 @@ describe('a revoked member', () => {
     expect(second.whyNotConnected(node.self.machinePeerId)).toBeUndefined()
   })
 
+  test('has what it heard of itself on disk when it has closed, and writes nothing afterwards', async () => {
+    const home = await bench.home()
+    const [begun, goOn] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const written: string[] = []
+    const saveRevocations: Home['mesh']['saveRevocations'] = async (record) => {
+      begun.resolve()
+      await goOn.promise
+      written.push(record.issuerId)
+      return home.mesh.saveRevocations(record)
+    }
+    const node = await bench.member(mesh, 'node', { more: { files: { ...home.mesh, saveRevocations } } })
+    const ownersHome = await bench.home()
+    await publish(ownersHome, [{ peerId: peerIdOf(await generateKey()), serial: 1_000 }])
+    const owner = await bench.member(mesh, 'cli', { home: ownersHome })
+    owner.connect(addressOf(node), soon()).catch(() => {})
+    await begun.promise
+
+    const closed = node.close().then(() => written.push('closed'))
+    goOn.resolve()
+    await closed
+
+    expect(written).toEqual([mesh.id, 'closed'])
+    expect(await home.mesh.revocations()).toHaveLength(1)
+  })
+
   test('comes back under a membership with a higher serial', async () => {
     const home = await bench.home()
     const hub = await bench.member(mesh, 'hub', { home })
