@@ -1,6 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Two machines in network namespaces, which need root: `npm run test:lan`. Skipped, with the reason, where there are none. */
+/** Machines in network namespaces, which need root: `npm run test:lan`. Skipped, with the reason, where there are none. */
 export default defineConfig({
   test: {
     include: ['test/lan/**/*.test.ts'],

@@ -17,17 +17,27 @@ export interface McpSession {
   close(): Promise<void>
 }
 
-export async function openSession(
+export function openSession(
   machine: Machine,
   options: { readonly args?: readonly string[] } = {},
 ): Promise<McpSession> {
-  const transport = new StdioClientTransport({
+  return connectTo({
     command: process.execPath,
     args: [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub', ...(options.args ?? [])],
     env: { ...machine.env, CLAUDE_PROJECT_DIR: machine.project },
     cwd: machine.project,
-    stderr: 'inherit',
   })
+}
+
+/** Starts an adapter and opens a session with it, as Claude Code does with the command that it was given. */
+export async function connectTo(adapter: {
+  readonly command: string
+  readonly args: readonly string[]
+  readonly env: Readonly<Record<string, string>>
+  readonly cwd: string
+}): Promise<McpSession> {
+  const { command, args, env, cwd } = adapter
+  const transport = new StdioClientTransport({ command, args: [...args], env: { ...env }, cwd, stderr: 'inherit' })
   const client = new Client({ name: 'test', version: '0' })
   await client.connect(transport)
   const call = async (name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> =>

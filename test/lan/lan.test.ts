@@ -1,10 +1,9 @@
-import { copyFileSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
 import { stepsOfGuide } from './guide.ts'
-import { twoOnACable, whyNoNamespaces } from './namespaces.ts'
-import { Person } from './person.ts'
+import { onASwitch, whyNoNamespaces } from './namespaces.ts'
+import { Person, removeAll } from './person.ts'
 
 const answer = 'hello from the worker'
 const joinAgain = 'nfltr node join --listen /ip4/0.0.0.0/tcp/0'
@@ -108,9 +107,9 @@ interface World {
 function newWorld(given: { readonly hasRoute: boolean; readonly network: string }): World {
   // Sockets have short paths only.
   const folder = mkdtempSync('/tmp/nfltr-lan-')
-  const { both, remove } = twoOnACable(given.network)
-  const [one, other] = both
-  if (given.hasRoute) for (const each of both) each.ip('route', 'add', '224.0.0.0/4', 'dev', each.device)
+  const { machines, remove } = onASwitch(given.network, ['laptop', 'worker'])
+  const { laptop: one, worker: other } = machines
+  if (given.hasRoute) for (const each of [one, other]) each.ip('route', 'add', '224.0.0.0/4', 'dev', each.device)
   const scenario = join(folder, 'scenario.json')
   const play: World['play'] = (turns) => writeFileSync(scenario, JSON.stringify({ turns, default: [{ say: answer }] }))
   play({})
@@ -129,9 +128,8 @@ function newWorld(given: { readonly hasRoute: boolean; readonly network: string 
       if (given.hasRoute) other.ip('route', 'replace', '224.0.0.0/4', 'dev', other.device)
     },
     remove: () => {
-      for (const { pid } of processesOfFolder(folder)) killQuietly(pid)
+      removeAll(folder)
       remove()
-      rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
     },
   }
 }
@@ -166,12 +164,4 @@ async function follow(
 
 async function stateOf(world: World, id: string): Promise<unknown> {
   return (await world.laptop.json(`nfltr agent show ${id}`))['state']
-}
-
-function killQuietly(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch {
-    // It had ended by itself.
-  }
 }

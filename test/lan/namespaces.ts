@@ -2,7 +2,7 @@ import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 
 /**
- * Networks of their own for a test: namespaces joined by a virtual cable. Names hold the process id, so that what a killed run left
+ * Networks of their own for a test: namespaces joined by virtual cables. Names hold the process id, so that what a killed run left
  * can be told and removed; nothing outside of them is touched.
  */
 export interface Namespace {
@@ -11,6 +11,8 @@ export interface Namespace {
   readonly device: string
   /** Runs `ip` inside. @throws {Error} with what it said */
   ip(...args: readonly string[]): void
+  /** The command that runs a program inside. */
+  inside(command: readonly string[]): readonly [string, ...string[]]
   /** Starts a program inside, in a process group of its own. */
   spawn(
     command: readonly string[],
@@ -32,18 +34,32 @@ export function whyNoNamespaces(): string | undefined {
   return undefined
 }
 
-/** Two namespaces on one cable, the first at `.1` and the second at `.2` of a network, and what ends them. */
-export function twoOnACable(network: string): { readonly both: readonly [Namespace, Namespace]; remove(): void } {
+export interface Network<N extends string> {
+  readonly machines: Readonly<Record<N, Namespace>>
+  remove(): void
+}
+
+/**
+ * A namespace for each name, all on one switch, which has a namespace of its own: the first is at `.1` of a network, the second at
+ * `.2`, and so on.
+ */
+export function onASwitch<const N extends string>(network: string, names: readonly N[]): Network<N> {
   removeLeftovers()
-  const tag = `${process.pid}-${Math.floor(Math.random() * 1e6)}`
-  const [one, other] = [namespace(`${prefix}${tag}-a`), namespace(`${prefix}${tag}-b`)]
+  const tag = `${prefix}${process.pid}-${Math.floor(Math.random() * 1e6)}`
+  const hub = namespace(`${tag}-switch`)
+  const entries = names.map((name) => [name, namespace(`${tag}-${name}`)] as const)
   const remove = (): void => {
-    for (const { name } of [one, other]) spawnSync('ip', ['netns', 'del', name])
+    for (const { name } of [hub, ...entries.map(([, each]) => each)]) spawnSync('ip', ['netns', 'del', name])
   }
   try {
-    for (const { name } of [one, other]) run(['netns', 'add', name])
-    run(['-n', one.name, 'link', 'add', one.device, 'type', 'veth', 'peer', 'name', other.device, 'netns', other.name])
-    for (const [index, each] of [one, other].entries()) {
+    run(['netns', 'add', hub.name])
+    hub.ip('link', 'add', 'switch', 'type', 'bridge')
+    hub.ip('link', 'set', 'switch', 'up')
+    for (const [index, [, each]] of entries.entries()) {
+      const port = `port${index + 1}`
+      run(['netns', 'add', each.name])
+      hub.ip('link', 'add', port, 'type', 'veth', 'peer', 'name', each.device, 'netns', each.name)
+      hub.ip('link', 'set', port, 'master', 'switch', 'up')
       each.ip('link', 'set', 'lo', 'up')
       each.ip('addr', 'add', `${network}.${index + 1}/24`, 'dev', each.device)
       each.ip('link', 'set', each.device, 'up')
@@ -52,16 +68,20 @@ export function twoOnACable(network: string): { readonly both: readonly [Namespa
     remove()
     throw error
   }
-  return { both: [one, other], remove }
+  return { machines: Object.fromEntries(entries) as Record<N, Namespace>, remove }
 }
 
 function namespace(name: string): Namespace {
+  const inside: Namespace['inside'] = (command) => ['ip', 'netns', 'exec', name, ...command]
   return {
     name,
     device: 'net0',
     ip: (...args) => run(['-n', name, ...args]),
-    spawn: (command, { env, cwd }) =>
-      spawn('ip', ['netns', 'exec', name, ...command], { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true }),
+    inside,
+    spawn: (command, { env, cwd }) => {
+      const [program, ...args] = inside(command)
+      return spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    },
   }
 }
 

@@ -1,6 +1,9 @@
 import type { ChildProcess } from 'node:child_process'
-import { mkdirSync, writeFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
+import { connectTo, type McpSession } from '../e2e/mcp-client.ts'
 import { finished, type Namespace } from './namespaces.ts'
 
 const repository = join(import.meta.dirname, '../..')
@@ -34,15 +37,28 @@ export class Person {
     return JSON.parse(await this.run(`${line} --json`)) as Record<string, unknown>
   }
 
-  /** Starts a line that goes on, and waits until it, or a file that it writes, has this in it. */
-  async serve(line: string, until: RegExp): Promise<void> {
+  /** Runs a line that has to be refused. @returns the code of the refusal @throws {Error} where it was not refused */
+  async refused(line: string): Promise<unknown> {
+    const { code, stdout, stderr } = await finished(this.#start(`${line} --json`))
+    if (code === 0) throw new Error(`${line}\nwas not refused:\n${stdout}${stderr}`)
+    return (JSON.parse(stdout) as { readonly error: { readonly code: unknown } }).error.code
+  }
+
+  /** Opens a session of Claude Code with the tools of this machine's hub. */
+  session(): Promise<McpSession> {
+    const [command, ...args] = this.#namespace.inside(['nfltr', 'mcp', '--toolset', 'hub'])
+    return connectTo({ command, args, env: this.#env, cwd: this.home })
+  }
+
+  /** Starts a line that goes on, and waits until it says this. @returns what it said until then */
+  async serve(line: string, until: RegExp): Promise<string> {
     const child = this.#start(line)
     this.#serving.set(line, child)
     let said = ''
-    await new Promise<void>((resolve, reject) => {
+    return await new Promise((resolve, reject) => {
       const heard = (text: string): void => {
         said += text
-        if (until.test(said)) resolve()
+        if (until.test(said)) resolve(said)
       }
       child.stdout?.setEncoding('utf8').on('data', heard)
       child.stderr?.setEncoding('utf8').on('data', heard)
@@ -55,6 +71,12 @@ export class Person {
     const child = this.#start(line)
     this.#serving.set(line, child)
     return child
+  }
+
+  /** Waits until what was started has ended by itself. */
+  async ended(line: string): Promise<void> {
+    const child = this.#serving.get(line)
+    if (child !== undefined && child.exitCode === null) await once(child, 'exit')
   }
 
   /** Ends what `serve` started, as Ctrl-C does. */
@@ -73,4 +95,16 @@ export class Person {
 
 function program(folder: string, name: string, command: string): void {
   writeFileSync(join(folder, name), `#!/bin/sh\nexec '${process.execPath}' ${command} "$@"\n`, { mode: 0o755 })
+}
+
+/** Ends, by their process ids, all that machines with homes in this folder still run, and removes it. */
+export function removeAll(folder: string): void {
+  for (const { pid } of processesOfFolder(folder)) {
+    try {
+      process.kill(pid, 'SIGKILL')
+    } catch {
+      // It had ended by itself.
+    }
+  }
+  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
 }
