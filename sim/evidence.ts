@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { AccountReader } from '../src/audit/account.ts'
 import type { OpenEntry } from '../src/core/inbox-state.ts'
 import { keyNumber } from '../src/core/key-order.ts'
@@ -130,7 +130,7 @@ async function tellAttempts({ node, world }: NodeProcess, hubId: string): Promis
 }
 
 function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  return hash('sha256', text, 'hex')
 }
 
 /** A turn that completed said all the lines of its script. */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { type Hub, openHub } from '../src/hub/hub.ts'
 import type { PeerFacts } from '../src/ports/peers.ts'
 import type { MemoryDisk } from '../src/store/memory-disk.ts'
@@ -46,7 +46,7 @@ export class HubProcess extends Process {
         project: `/sim/${this.hubId}`,
         pid: this.runs,
         host: 'laptop',
-        sha256: (text) => createHash('sha256').update(text).digest('hex'),
+        sha256: (text) => hash('sha256', text, 'hex'),
       },
     })
     this.hub = hub

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { encodeRecord } from '../src/core/record-json.ts'
 import { type Node, openNode } from '../src/node/node.ts'
 import type { PeerFacts } from '../src/ports/peers.ts'
@@ -53,7 +53,7 @@ export class NodeProcess extends Process {
       signReceipt: async (body) => {
         await life.delayed(random.next() * 3, () => undefined)
         const envelope = encodeRecord(body)
-        return { receiptId: `rcp_${createHash('sha256').update(envelope).digest('hex')}`, envelope }
+        return { receiptId: `rcp_${hash('sha256', envelope, 'hex')}`, envelope }
       },
       bootId: machine.bootId,
       settings: {

@@ -11,7 +11,7 @@ import type { Process } from './process.ts'
 import type { Scene } from './scene.ts'
 import { WatchedDisk, watchOutbox } from './watched-disk.ts'
 import { Workload } from './workload.ts'
-import { type Violation, World } from './world.ts'
+import { settled, type Violation, World } from './world.ts'
 
 /** How long things go wrong, how long the rest may take after that, and how long nothing may happen then: milliseconds. */
 const phases = { faultsMs: 20_000, healMs: 400_000, idleMs: 60_000 } as const
@@ -34,6 +34,8 @@ export interface SimulateOptions {
 
 /** One whole run: two hubs and two nodes over the production code, in a world that the seed alone decides. */
 export async function simulate(seed: number, options: SimulateOptions = {}): Promise<Outcome> {
+  // The caller may be a callback of the event loop, in which nothing is in the order that one seed stands for.
+  await settled()
   const world = new World(seed)
   world.onTrace = options.onTrace
   const onRejection = (error: unknown): void => {

@@ -89,7 +89,8 @@ export class World {
 
   violate(checker: string, message: string): void {
     this.violations.push({ checker, atMs: this.#nowMs, message })
-    this.note(`VIOLATION ${checker}: ${message}`)
+    // Without the stack that follows the first line: it is there only where it was asked for.
+    this.note(`VIOLATION ${checker}: ${message.split('\n', 1)[0]}`)
   }
 
   /** Runs until `isOver` says so, virtual time is up, nothing is left, or a promise is broken. */
@@ -116,8 +117,9 @@ export class World {
 
 /**
  * Resolves once every promise that can go on has gone on. Node runs a tick only after the queue of promises is empty, and
- * this needs no turn of the event loop: nothing of the real world can come in between.
+ * this needs no turn of the event loop: nothing of the real world can come in between. It holds from within a promise;
+ * from a bare callback of the event loop, the tick comes before the promises that the callback set free.
  */
-function settled(): Promise<void> {
+export function settled(): Promise<void> {
   return new Promise((resolve) => process.nextTick(resolve))
 }

@@ -465,9 +465,14 @@ function chain(previous: string, body: Uint8Array): string {
 }
 
 function toHex(bytes: Uint8Array): string {
-  return [...bytes].map((byte) => byte.toString(16).padStart(2, '0')).join('')
+  let text = ''
+  for (const byte of bytes) text += (byte < 16 ? '0' : '') + byte.toString(16)
+  return text
 }
 
 function fromHex(text: string): Uint8Array {
-  return Uint8Array.from(text.match(/../g) ?? [], (pair) => Number.parseInt(pair, 16))
+  const bytes = new Uint8Array(text.length >> 1)
+  for (let index = 0; index < bytes.length; index++)
+    bytes[index] = Number.parseInt(text.slice(2 * index, 2 * index + 2), 16)
+  return bytes
 }
