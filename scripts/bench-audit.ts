@@ -45,6 +45,8 @@ async function fill(store: Store, agentCount: number, key: PrivateKey): Promise<
   const history = await History.load({ store, clock, sha256 })
   const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
   const agents = await Agents.load({
+    engine,
+    mark: { isKept: false, set: () => undefined },
     store,
     clock,
     changes,

@@ -72,6 +72,10 @@ class GatedStore implements Store {
     return this.#memory.get(key)
   }
 
+  getSync(key: string): Uint8Array | undefined {
+    return this.#memory.getSync(key)
+  }
+
   scan(prefix: string, options?: { readonly from?: string; readonly limit?: number }): AsyncIterable<StoreEntry> {
     return this.#memory.scan(prefix, options)
   }

@@ -47,7 +47,7 @@ export class Service {
     this.#engine = parts.engine
     this.#agents = parts.agents
     this.#attempts = parts.attempts
-    this.#no = parts.agents.all().length
+    this.#no = parts.agents.nextNo - 1
   }
 
   static async over(store: Store): Promise<Service> {
@@ -57,6 +57,8 @@ export class Service {
     const history = await History.load({ store, clock, sha256 })
     const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
     const agents = await Agents.load({
+      engine,
+      mark: { isKept: false, set: () => undefined },
       store,
       clock,
       changes,

@@ -1,5 +1,6 @@
 import { chainedText, emptyHistoryHash } from '../core/history.ts'
 import type { AccountEntry, AccountLine, HistoryHead } from '../core/hub-account.ts'
+import { isOpenAgent } from '../core/task.ts'
 import type { Agent } from '../core/task-record.ts'
 import type { KeptEntry, KeptTask } from './events/records.ts'
 import type { AuditEvent } from './events.ts'
@@ -28,7 +29,7 @@ export class AccountReader {
     const hubId = this.#hubId
     switch (line.part) {
       case 'agent':
-        return { type: 'agent_kept', hubId, agentId: line.agent.agentId, no: line.agent.no, tasks: tasksOf(line.agent) }
+        return agentOf(hubId, line)
       case 'entry':
         return entryOf(hubId, line)
       case 'log':
@@ -61,6 +62,12 @@ export class AccountReader {
     const head = this.#head ?? { seq: 0, hash: emptyHistoryHash }
     return { type: 'history_read', hubId: this.#hubId, head, recordedUpTo: this.#recordedUpTo ?? 0 }
   }
+}
+
+function agentOf(hubId: string, { agent, isFound }: AccountLine & { readonly part: 'agent' }): AuditEvent {
+  const { agentId, no } = agent
+  const start = isFound === undefined ? {} : { start: { isOpen: isOpenAgent(agent), isFound } }
+  return { type: 'agent_kept', hubId, agentId, no, tasks: tasksOf(agent), ...start }
 }
 
 function tasksOf(agent: Agent): readonly KeptTask[] {

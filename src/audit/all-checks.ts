@@ -8,6 +8,7 @@ import { endedOnce } from './checks/ended-once.ts'
 import { epochsRise } from './checks/epochs-rise.ts'
 import { executedOnce } from './checks/executed-once.ts'
 import { forgetImpliesAck } from './checks/forget-implies-ack.ts'
+import { foundAtStart } from './checks/found-at-start.ts'
 import { historyChain } from './checks/history-chain.ts'
 import { historyComplete } from './checks/history-complete.ts'
 import { idle } from './checks/idle.ts'
@@ -39,6 +40,7 @@ export const allChecks: readonly Check[] = [
   caughtUp,
   deliveredOnce,
   endedOnce,
+  foundAtStart,
   historyChain,
   historyComplete,
   leftBehind,

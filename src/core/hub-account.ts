@@ -8,7 +8,8 @@ import type { Agent } from './task-record.ts'
  * history comes last, so that it covers whatever was decided while the rest was read.
  */
 export type AccountLine =
-  | { readonly part: 'agent'; readonly agent: Agent }
+  /** `isFound`: a hub that starts takes it up, by the index of open agents; absent where there is no such index. */
+  | { readonly part: 'agent'; readonly agent: Agent; readonly isFound?: boolean }
   | AccountEntry
   | { readonly part: 'log'; readonly agentId: string; readonly seq: number }
   | { readonly part: 'receipt'; readonly taskId: string; readonly receiptId: string; readonly envelope: string }

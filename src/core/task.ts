@@ -3,7 +3,16 @@ import { unreachable } from './errors.ts'
 import type { Reason } from './model.ts'
 import { acceptResult, endHere } from './task-end.ts'
 import { followMessage, nextTurn, send } from './task-message.ts'
-import { type Agent, canContinue, currentTask, liveAttempt, refOf, returnedAttempt, type Task } from './task-record.ts'
+import {
+  type Agent,
+  canContinue,
+  currentTask,
+  isActive,
+  liveAttempt,
+  refOf,
+  returnedAttempt,
+  type Task,
+} from './task-record.ts'
 import {
   type AgentEvent,
   type AgentStep,
@@ -201,6 +210,11 @@ function keepReceipt(agent: Agent, event: Extract<AgentEvent, { type: 'receipt' 
   if (task === undefined || task.end === undefined || task.receiptId !== undefined) return unchanged(agent)
   const times = { ...task.times, receipt: context.atMs }
   return saved(withTask(agent, { ...task, stage: 'receipt', times, receiptId: event.receiptId }), [])
+}
+
+/** Whether something may still come of the agent: a turn has not ended, or an attempt whose end was never told. */
+export function isOpenAgent(agent: Agent): boolean {
+  return isActive(agent) || unsettledAttempts(agent).length > 0
 }
 
 /** Attempts whose fence a session opening names: all of which something may still come (rule 5). */

@@ -5,9 +5,10 @@ import type { Offer, OpenEntry } from '../core/inbox-state.ts'
 import type { TaskEvent } from '../core/model.ts'
 import type { StoredReceipt } from '../core/receipt.ts'
 import { decodeRecord } from '../core/record-json.ts'
+import { isOpenAgent } from '../core/task.ts'
 import { type Agent, liveAttempt } from '../core/task-record.ts'
-import type { Store } from '../ports/store.ts'
-import { type EntryRecord, keys, prefixes, readRecord } from './records.ts'
+import type { Store, StoreEntry } from '../ports/store.ts'
+import { type EntryRecord, type EpochRecord, keys, prefixes, readRecord } from './records.ts'
 import type { HubWorld } from './world.ts'
 
 /** What of a hub is read: its store, and what its process knows beside it, where one runs. */
@@ -55,17 +56,36 @@ export async function accountPage(of: AccountOf, from?: string): Promise<Account
   }
   const lines: AccountLine[] = from === undefined ? [...of.turns(), { part: 'inbox' }] : []
   const next = parts[index + 1]
+  const found = prefix === prefixes.agent ? await foundAtStart(store) : undefined
   let count = 0
   for await (const { key, value } of store.scan(prefix, { from: start, limit: pageRecords + 1 })) {
     count += 1
     if (count > pageRecords) return { hubId, head, lines, next: key }
-    lines.push(await lineOf(of, key, value))
+    lines.push(prefix === prefixes.agent ? agentLine(store, { key, value }, found) : await lineOf(of, key, value))
   }
   return { hubId, head, lines, ...(next === undefined ? {} : { next }) }
 }
 
+/** The open agents by the index of a hub that keeps one. */
+async function foundAtStart(store: Store): Promise<ReadonlySet<string> | undefined> {
+  const epoch = await readRecord<EpochRecord>(store, keys.epoch)
+  if (epoch?.index?.incarnation !== store.identity.incarnation) return undefined
+  const found = new Set<string>()
+  for await (const { key } of store.scan(prefixes.openAgent)) found.add(key.slice(prefixes.openAgent.length))
+  return found
+}
+
+function agentLine(store: Store, { key, value }: StoreEntry, found: ReadonlySet<string> | undefined): AccountLine {
+  const agent = decodeRecord<Agent>(value)
+  if (found === undefined) return { part: 'agent', agent }
+  if (found.has(agent.agentId) === isOpenAgent(agent))
+    return { part: 'agent', agent, isFound: found.has(agent.agentId) }
+  // It may have changed between the two reads: then both are as they are now.
+  const isFound = store.getSync(keys.openAgent(agent.agentId)) !== undefined
+  return { part: 'agent', agent: decodeRecord<Agent>(store.getSync(key) ?? value), isFound }
+}
+
 async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<AccountLine> {
-  if (key.startsWith(prefixes.agent)) return { part: 'agent', agent: decodeRecord<Agent>(value) }
   if (key.startsWith(prefixes.entry)) return await entryOf(of, decodeRecord<EntryRecord>(value))
   if (key.startsWith(prefixes.event)) {
     const [agentId = ''] = key.slice(prefixes.event.length).split('/')

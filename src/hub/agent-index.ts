@@ -1,49 +1,101 @@
-import { type AgentState, noUsage, type Usage } from '../core/model.ts'
-import { unsettledAttempts } from '../core/task.ts'
-import { type Agent, agentStateOf, isActive, usageOf } from '../core/task-record.ts'
+import { NfltrError } from '../core/errors.ts'
+import type { Usage } from '../core/model.ts'
+import { decodeRecord, encodeRecord } from '../core/record-json.ts'
+import { isOpenAgent } from '../core/task.ts'
+import { type Agent, usageOf } from '../core/task-record.ts'
+import type { Store } from '../ports/store.ts'
+import type { Transaction } from '../runtime/engine.ts'
+import { type AgentIndexParts, buildIndex } from './agent-index-building.ts'
+import { rowOf } from './agent-rows.ts'
+import { endedAs } from './agent-state.ts'
+import { added, MachineTallies, statesOf, timedTurns } from './machine-tallies.ts'
+import { RecentAgents } from './recent-agents.ts'
+import {
+  type AgentCounts,
+  type AgentRow,
+  type EndedAs,
+  keys,
+  type MachineRecord,
+  prefixes,
+  readRecord,
+} from './records.ts'
+
+interface Loaded {
+  readonly open: readonly Agent[]
+  readonly tallies: MachineTallies
+  readonly counts: AgentCounts
+}
 
 /**
- * All agents by their ids, and apart from them those that something may still come of: a hub keeps the records of a hundred
- * thousand that ended, and asks with every message and every second what runs.
+ * All agents by their ids. In memory are those that something may still come of, and the last ones that ended; the others are
+ * read when they are asked for. A hub keeps the records of a hundred thousand that ended, and starts without them.
+ *
+ * What it needs to know of them without reading them (which are open, their order, their sums) is on disk beside them, written
+ * in the same batches. Where that was not kept, by an earlier version or a store that was put back or repaired, or where it
+ * cannot be read, it is made anew out of the agents.
  */
 export class AgentIndex {
-  /** In the order in which they were spawned. */
-  readonly #all: Map<string, Agent>
-  readonly #open = new Map<string, Agent>()
-  /** Of all that are not open: whoever attaches to a hub asks for the sums first. */
-  readonly #closedStates = new Map<string, { readonly state: AgentState; readonly peerId: string; count: number }>()
-  #closedUsage: Usage = noUsage
-  #newest: Agent | undefined
+  readonly #store: Store
+  readonly #open: Map<string, Agent>
+  readonly #recent = new RecentAgents()
+  readonly #tallies: MachineTallies
+  #newestNo: number
 
-  /** @param agents - oldest first */
-  constructor(agents: readonly Agent[]) {
-    this.#all = new Map(agents.map((agent) => [agent.agentId, agent]))
-    for (const agent of agents) {
-      if (isOpen(agent)) this.#open.set(agent.agentId, agent)
-      else this.#count(agent, 1)
-    }
-    this.#newest = agents.at(-1)
+  private constructor(store: Store, { open, tallies, counts }: Loaded) {
+    this.#store = store
+    this.#open = new Map(open.map((agent) => [agent.agentId, agent]))
+    this.#tallies = tallies
+    this.#newestNo = counts.newestNo
   }
 
+  /** @throws {NfltrError} `store_damaged` where an open agent, or an agent at all while the index is made, cannot be read; `store_newer` */
+  static async load(parts: AgentIndexParts): Promise<AgentIndex> {
+    const { store, mark } = parts
+    const kept = mark.isKept ? await unlessDamaged(() => loadKept(store)) : undefined
+    if (kept !== undefined) return new AgentIndex(store, kept)
+    await buildIndex(parts)
+    const made = await loadKept(store)
+    if (made === undefined) throw new NfltrError('store_damaged', 'The index of agents was not as it was just written.')
+    return new AgentIndex(store, made)
+  }
+
+  /** @throws {NfltrError} `store_damaged`, `store_newer` */
   get(agentId: string): Agent | undefined {
-    return this.#all.get(agentId)
+    const known = this.#open.get(agentId) ?? this.#recent.get(agentId)
+    if (known !== undefined) return known
+    const bytes = this.#store.getSync(keys.agent(agentId))
+    if (bytes === undefined) return undefined
+    const agent = decodeRecord<Agent>(bytes)
+    this.#recent.add(agent)
+    return agent
   }
 
-  set(agent: Agent): void {
-    const before = this.#all.get(agent.agentId)
-    if (before !== undefined && !this.#open.has(agent.agentId)) this.#count(before, -1)
-    this.#all.set(agent.agentId, agent)
-    if (isOpen(agent)) this.#open.set(agent.agentId, agent)
-    else {
-      this.#open.delete(agent.agentId)
-      this.#count(agent, 1)
+  /** Writes an agent and what follows from it, in one batch. @param before - the agent as it was; undefined for a new one */
+  keep(tx: Transaction, agent: Agent, before: Agent | undefined): void {
+    const { agentId } = agent
+    const wasOpen = before !== undefined && isOpenAgent(before)
+    const isOpenNow = isOpenAgent(agent)
+    tx.put(keys.agent(agentId), encodeRecord(agent))
+    this.#recent.holdUntilDurable(tx, agentId)
+    if (isOpenNow) {
+      this.#open.set(agentId, agent)
+      this.#recent.delete(agentId)
+    } else {
+      this.#open.delete(agentId)
+      this.#recent.add(agent)
     }
-    if (agent.no >= (this.#newest?.no ?? 0)) this.#newest = agent
-  }
-
-  /** Oldest first. */
-  all(): readonly Agent[] {
-    return [...this.#all.values()]
+    if (before !== undefined && !wasOpen) this.#tallies.count(before, -1)
+    if (!isOpenNow) this.#tallies.count(agent, 1)
+    for (const turn of timedTurns(before, agent)) this.#tallies.time(turn)
+    this.#tallies.write(tx)
+    if (isOpenNow && !wasOpen) tx.put(keys.openAgent(agentId), encodeRecord({ no: agent.no }))
+    if (!isOpenNow && wasOpen) tx.delete(keys.openAgent(agentId))
+    if (before === undefined || (!isOpenNow && (wasOpen || !isSame(endedAs(before), endedAs(agent))))) {
+      tx.put(keys.agentNo(agent.no), encodeRecord(rowOf(agent)))
+    }
+    if (before !== undefined && isOpenNow === wasOpen) return
+    this.#newestNo = Math.max(this.#newestNo, agent.no)
+    tx.put(keys.agents, encodeRecord({ newestNo: this.#newestNo, open: this.#open.size } satisfies AgentCounts))
   }
 
   /** Agents with a turn that has not ended, or an attempt whose end was never told; oldest first. */
@@ -52,51 +104,84 @@ export class AgentIndex {
   }
 
   /**
+   * Agents below a number, newest first.
+   *
+   * @param mayBe - tells by what is on record of one that ended whether it is worth reading; the caller looks once more
+   */
+  async *newestFirst(below: number, mayBe: (ended: EndedAs) => boolean): AsyncGenerator<Agent> {
+    const from = Number.isFinite(below) ? { from: keys.agentNo(below - 1) } : {}
+    for await (const { value } of this.#store.scan(prefixes.agentNo, from)) {
+      const { agentId, ended } = decodeRecord<AgentRow>(value)
+      const isHere = this.#open.has(agentId)
+      if (!isHere && ended !== undefined && !mayBe(ended)) continue
+      const agent = this.get(agentId)
+      if (agent !== undefined) yield agent
+    }
+  }
+
+  /**
    * How many agents are in each state.
    *
    * @param isGone - whether a machine left: what is idle there cannot go on
    */
   states(isGone: (peerId: string) => boolean): Readonly<Record<string, number>> {
-    const states: Record<string, number> = {}
-    const count = (state: AgentState, peerId: string, more: number): void => {
+    const states = statesOf(this.#tallies.all(), isGone)
+    for (const agent of this.#open.values()) {
+      const { state, peerId } = endedAs(agent)
       const shown = state === 'idle' && peerId !== '' && isGone(peerId) ? 'closed' : state
-      if (more > 0) states[shown] = (states[shown] ?? 0) + more
+      states.set(shown, (states.get(shown) ?? 0) + 1)
     }
-    for (const { state, peerId, count: closed } of this.#closedStates.values()) count(state, peerId, closed)
-    for (const agent of this.#open.values()) count(agentStateOf(agent), agent.home?.peerId ?? '', 1)
-    return states
+    return Object.fromEntries(states)
   }
 
   /** What all turns of all agents used. */
   usage(): Usage {
-    return [...this.#open.values()].map(usageOf).reduce((sum, one) => added(sum, one, 1), this.#closedUsage)
+    const sums = [...this.machines().map(({ usage }) => usage), ...[...this.#open.values()].map(usageOf)]
+    const [first = { inputTokens: 0, outputTokens: 0, costUsd: 0, durationMs: 0 }, ...rest] = sums
+    return rest.reduce((sum, one) => added(sum, one, 1), first)
   }
 
-  #count(agent: Agent, sign: 1 | -1): void {
-    const state = agentStateOf(agent)
-    const peerId = agent.home?.peerId ?? ''
-    const known = this.#closedStates.get(`${state} ${peerId}`) ?? { state, peerId, count: 0 }
-    known.count += sign
-    this.#closedStates.set(`${state} ${peerId}`, known)
-    this.#closedUsage = added(this.#closedUsage, usageOf(agent), sign)
+  /** What is known of each machine from the agents that ended there. */
+  machines(): readonly MachineRecord[] {
+    return this.#tallies.all()
   }
 
   /** The number that the next agent takes. */
   get nextNo(): number {
-    return (this.#newest?.no ?? 0) + 1
+    return this.#newestNo + 1
   }
 }
 
-/** Costs are sums of fractions: what is taken away again must not leave a trace of rounding. */
-function added(sum: Usage, one: Usage, sign: 1 | -1): Usage {
-  return {
-    inputTokens: sum.inputTokens + sign * one.inputTokens,
-    outputTokens: sum.outputTokens + sign * one.outputTokens,
-    costUsd: Math.round((sum.costUsd + sign * one.costUsd) * 1e9) / 1e9,
-    durationMs: sum.durationMs + sign * one.durationMs,
+/** What is on disk, or undefined where it does not hold together. */
+async function loadKept(store: Store): Promise<Loaded | undefined> {
+  const counts = await readRecord<AgentCounts>(store, keys.agents)
+  const ids = await openIds(store)
+  if (ids.length !== counts?.open) return undefined
+  const open: Agent[] = []
+  for (const agentId of ids) {
+    const agent = await readRecord<Agent>(store, keys.agent(agentId))
+    if (agent === undefined) return undefined
+    open.push(agent)
+  }
+  return { open, tallies: await MachineTallies.load(store), counts }
+}
+
+async function openIds(store: Store): Promise<readonly string[]> {
+  const ids: string[] = []
+  for await (const { key } of store.scan(prefixes.openAgent)) ids.push(key.slice(prefixes.openAgent.length))
+  return ids
+}
+
+/** An index that cannot be read is as good as none: the agents have all that it says. */
+async function unlessDamaged<T>(read: () => Promise<T>): Promise<T | undefined> {
+  try {
+    return await read()
+  } catch (error) {
+    if (error instanceof NfltrError && error.code === 'store_damaged') return undefined
+    throw error
   }
 }
 
-function isOpen(agent: Agent): boolean {
-  return isActive(agent) || unsettledAttempts(agent).length > 0
+function isSame(a: EndedAs, b: EndedAs): boolean {
+  return a.state === b.state && a.peerId === b.peerId
 }

@@ -1,5 +1,6 @@
 import type { AgentState } from '../core/model.ts'
 import { type Agent, agentStateOf } from '../core/task-record.ts'
+import type { EndedAs } from './records.ts'
 import type { HubWorld } from './world.ts'
 
 /**
@@ -7,8 +8,16 @@ import type { HubWorld } from './world.ts'
  * message reaches it. Were the machine let in again, what it kept is there to go on with.
  */
 export function agentState(world: Pick<HubWorld, 'nodes'>, agent: Agent): AgentState {
-  const state = agentStateOf(agent)
-  return state === 'idle' && isHomeGone(world, agent) ? 'closed' : state
+  return shownState(world, endedAs(agent))
+}
+
+/** The same from what the index says of an agent that has ended. */
+export function shownState({ nodes }: Pick<HubWorld, 'nodes'>, { state, peerId }: EndedAs): AgentState {
+  return state === 'idle' && peerId !== '' && nodes.gone(peerId) !== undefined ? 'closed' : state
+}
+
+export function endedAs(agent: Agent): EndedAs {
+  return { state: agentStateOf(agent), peerId: agent.home?.peerId ?? '' }
 }
 
 /** Whether the machine that has the agent's session left the mesh or was revoked. */

@@ -1,5 +1,5 @@
 import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
-import { unreachable } from '../core/errors.ts'
+import { NfltrError, unreachable } from '../core/errors.ts'
 import { factsOfChange } from '../core/history.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import type { Usage } from '../core/model.ts'
@@ -12,10 +12,11 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { AgentIndex } from './agent-index.ts'
+import type { AgentIndexParts } from './agent-index-building.ts'
 import type { Changes } from './changes.ts'
 import type { History } from './history.ts'
 import type { Mailbox } from './mailbox.ts'
-import { keys, type MessageRecord, prefixes, readAll } from './records.ts'
+import { type EndedAs, keys, type MachineRecord, type MessageRecord, prefixes, readAll } from './records.ts'
 
 export interface AgentsParts {
   readonly store: Store
@@ -50,30 +51,58 @@ export class Agents {
   readonly #messages: Map<string, MessageRecord>
   readonly #activity = new Map<string, Activity>()
 
-  private constructor(parts: AgentsParts, agents: readonly Agent[], messages: readonly MessageRecord[]) {
+  private constructor(parts: AgentsParts, agents: AgentIndex, messages: readonly MessageRecord[]) {
     this.#parts = parts
-    this.#agents = new AgentIndex(agents)
+    this.#agents = agents
     this.#messages = new Map(messages.map((message) => [message.messageId, message]))
   }
 
   /** @throws {NfltrError} `store_damaged`, `store_newer` */
-  static async load(parts: AgentsParts): Promise<Agents> {
-    const found = [...(await readAll<Agent>(parts.store, prefixes.agent))].sort((a, b) => a.no - b.no)
-    const agents = new Agents(parts, found, await readAll<MessageRecord>(parts.store, prefixes.message))
-    for (const { taskId } of found.filter(mayNeedBrief).map(currentTask)) {
+  static async load(parts: AgentsParts & AgentIndexParts): Promise<Agents> {
+    const index = await AgentIndex.load(parts)
+    const agents = new Agents(parts, index, await readAll<MessageRecord>(parts.store, prefixes.message))
+    for (const { taskId } of index.open().filter(mayNeedBrief).map(currentTask)) {
       const brief = await parts.store.get(keys.brief(taskId))
       if (brief !== undefined) agents.#briefs.set(taskId, utf8.decode(brief))
     }
     return agents
   }
 
+  /** @throws {NfltrError} `store_damaged` for one that ended and whose record cannot be read any more */
   get(agentId: string): Agent | undefined {
     return this.#agents.get(agentId)
   }
 
-  /** Oldest first. */
-  all(): readonly Agent[] {
-    return this.#agents.all()
+  /** False where the record is damaged, of which the store tells; also what is unknown can be read. */
+  isReadable(agentId: string): boolean {
+    try {
+      this.#agents.get(agentId)
+      return true
+    } catch (error) {
+      if (error instanceof NfltrError && error.code === 'store_damaged') return false
+      throw error
+    }
+  }
+
+  /** Agents that something may still come of, oldest first. */
+  open(): readonly Agent[] {
+    return this.#agents.open()
+  }
+
+  /** @see AgentIndex.newestFirst */
+  newestFirst(below: number, mayBe: (ended: EndedAs) => boolean): AsyncIterable<Agent> {
+    return this.#agents.newestFirst(below, mayBe)
+  }
+
+  /** What is known of each machine from the agents that ended there. */
+  machines(): readonly MachineRecord[] {
+    return this.#agents.machines()
+  }
+
+  /** Every machine that ever took an agent. */
+  homes(): ReadonlySet<string> {
+    const open = this.#agents.open().flatMap((agent) => agent.home?.peerId ?? [])
+    return new Set([...open, ...this.machines().flatMap(({ peerId }) => (peerId === '' ? [] : [peerId]))])
   }
 
   /** The number that the next agent takes. */
@@ -153,7 +182,7 @@ export class Agents {
     const adopted = adoptAttempt({ agent: previous, no: this.nextNo }, summary, home)
     if (adopted === undefined) return false
     this.#parts.history.add(tx, factsOfChange({ previous, next: adopted, effects: [], sha256: this.#parts.sha256 }))
-    this.#keep(tx, adopted)
+    this.#agents.keep(tx, adopted, previous)
     tx.afterDurable(() => this.#parts.changes.notify())
     return true
   }
@@ -181,7 +210,7 @@ export class Agents {
   create(tx: Transaction, agent: Agent, brief: string): void {
     const { history, sha256 } = this.#parts
     history.add(tx, factsOfChange({ previous: undefined, next: agent, effects: [], sha256 }))
-    this.#keep(tx, agent)
+    this.#agents.keep(tx, agent, undefined)
     this.#keepBrief(tx, currentTask(agent).taskId, brief)
   }
 
@@ -203,7 +232,7 @@ export class Agents {
     const { clock, mailbox, changes, history, sha256, findPlaces } = this.#parts
     const context = { atMs: clock.wallMs(), deliveryId: mailbox.nextDeliveryId }
     const { state, effects } = stepAgent(agent, event, context)
-    this.#agents.set(state)
+    if (state !== agent) this.#agents.keep(tx, state, agent)
     const told = by === undefined ? {} : { by }
     history.add(tx, factsOfChange({ previous: agent, next: state, event, effects, sha256, ...told }))
     for (const effect of effects) this.#carryOut(tx, state, effect)
@@ -221,7 +250,7 @@ export class Agents {
     const { send, voidCommands, mailbox, sha256, findPlaces, randomId } = this.#parts
     switch (effect.type) {
       case 'persist':
-        this.#keep(tx, agent)
+        // It is in the batch already.
         break
       case 'send_claim': {
         const brief = this.#briefs.get(effect.claim.ref.taskId)
@@ -276,11 +305,6 @@ export class Agents {
     const turn = { taskId, textHash: this.#parts.sha256(text), timeoutMs: currentTask(agent).timeoutMs }
     const isIdle = !isActive(agent)
     this.apply(tx, agent.agentId, { type: isIdle ? 'carry_over' : 'send', messageId, ...turn })
-  }
-
-  #keep(tx: Transaction, agent: Agent): void {
-    this.#agents.set(agent)
-    tx.put(keys.agent(agent.agentId), encodeRecord(agent))
   }
 
   #keepBrief(tx: Transaction, taskId: string, brief: string): void {

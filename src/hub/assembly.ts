@@ -48,6 +48,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   const holder = new Holder(mailbox, { host: facts.host })
 
   const agents: Agents = await Agents.load({
+    engine,
+    mark: epoch.index,
     store,
     clock,
     changes,
@@ -59,7 +61,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     voidCommands: (tx, peerId, attemptId) => sessions.voidCommands(tx, peerId, attemptId),
     findPlaces: () => placing.trigger(),
   })
-  await history.inherit(engine, { lastAgentNo: agents.all().at(-1)?.no ?? 0, nextDeliveryId: mailbox.nextDeliveryId })
+  await history.inherit(engine, { lastAgentNo: agents.nextNo - 1, nextDeliveryId: mailbox.nextDeliveryId })
   const nodes: Nodes = await Nodes.load({
     engine,
     store,
@@ -182,9 +184,10 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       else mailbox.deliverEvent(tx, { source: nameOf(peerId), machine: nameOf(peerId), text: quarantineText(message) })
     },
   }
-  await sessions.load(new Set(agents.all().flatMap((agent) => agent.home?.peerId ?? [])))
+  await sessions.load(agents.homes())
   const keys = new Keys({ store, clock, sha256: facts.sha256 })
-  await keys.prune(engine)
+  // Nothing waits for it: what is over its age has been there for a month.
+  void keys.prune(engine).catch(() => undefined)
   const world: HubWorld = {
     engine,
     store,

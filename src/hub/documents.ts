@@ -42,7 +42,7 @@ export function showAgent(world: HubWorld, agentId: string): Record<string, unkn
   const task = agent.tasks.at(-1)
   return {
     schema: 1,
-    ...agentDocument(world, agent, new TurnTimes(world.agents.all())),
+    ...agentDocument(world, agent, new TurnTimes(world.agents.machines())),
     stage: task?.stage,
     session_id: agent.sessionId,
     peer_id: agent.home?.peerId,

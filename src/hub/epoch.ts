@@ -2,9 +2,13 @@ import { NfltrError } from '../core/errors.ts'
 import type { HistoryFact } from '../core/history.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import type { Store } from '../ports/store.ts'
-import type { Engine } from '../runtime/engine.ts'
+import type { Engine, Transaction } from '../runtime/engine.ts'
+import type { AgentIndexParts } from './agent-index-building.ts'
 import type { History } from './history.ts'
-import { keys, readRecord } from './records.ts'
+import { type EpochRecord, keys, readRecord } from './records.ts'
+
+/** Of what is kept of agents beside them; another one where that is kept differently. */
+const indexFormat = 1
 
 /**
  * The hub's fencing number (rule 7): higher at every start than at any before, and above what nodes have seen, on disk
@@ -16,22 +20,41 @@ export class Epoch {
   #current: number
   #isCommitted = false
 
-  private constructor(engine: Engine, history: History, current: number) {
-    this.#engine = engine
-    this.#history = history
-    this.#current = current
+  readonly #incarnation: number
+  #isIndexKept: boolean
+
+  private constructor(parts: { engine: Engine; store: Store; history: History }, stored: EpochRecord | undefined) {
+    this.#engine = parts.engine
+    this.#history = parts.history
+    this.#current = (stored?.epoch ?? 0) + 1
+    this.#incarnation = parts.store.identity.incarnation
+    this.#isIndexKept = stored?.index?.format === indexFormat && stored.index.incarnation === this.#incarnation
   }
 
   /** Raises the epoch for this start. */
   static async begin(engine: Engine, store: Store, history: History): Promise<Epoch> {
-    const stored = await readRecord<{ epoch: number }>(store, keys.epoch)
-    const epoch = new Epoch(engine, history, (stored?.epoch ?? 0) + 1)
+    const epoch = new Epoch({ engine, store, history }, await readRecord<EpochRecord>(store, keys.epoch))
     await epoch.#save({ type: 'hub_began', epoch: epoch.current, incarnation: store.identity.incarnation })
     return epoch
   }
 
   get current(): number {
     return this.#current
+  }
+
+  /**
+   * Whether every hub that raised the epoch kept the index of agents. It is said in the record of the epoch: one of an earlier
+   * version writes that record at its start, and leaves this out.
+   */
+  get index(): AgentIndexParts['mark'] {
+    const isKept = this.#isIndexKept
+    return {
+      isKept,
+      set: (tx, isKeptNow) => {
+        this.#isIndexKept = isKeptNow
+        this.#put(tx, this.#current)
+      },
+    }
   }
 
   /** A command was decided under this epoch: it is never raised again. */
@@ -49,7 +72,7 @@ export class Epoch {
     if (highestSeen < this.#current || (isOwn && highestSeen === this.#current)) return
     if (this.#isCommitted) {
       // This process ends. The next one, which holds the project's lock like this one, starts above what was seen.
-      await this.#engine.transact((tx) => tx.put(keys.epoch, encodeRecord({ epoch: highestSeen })))
+      await this.#engine.transact((tx) => this.#put(tx, highestSeen))
       const message = `Another process of this hub is at epoch ${highestSeen}; this one is at ${this.#current}.`
       throw new NfltrError('stale_epoch', message, {
         hint: 'Another hub process of this project has taken over. This one has ended.',
@@ -60,9 +83,15 @@ export class Epoch {
     await this.#save({ type: 'epoch_raised', epoch: this.#current })
   }
 
+  #put(tx: Transaction, epoch: number): void {
+    const index = { format: indexFormat, incarnation: this.#incarnation }
+    const record: EpochRecord = { epoch, ...(this.#isIndexKept ? { index } : {}) }
+    tx.put(keys.epoch, encodeRecord(record))
+  }
+
   #save(fact: HistoryFact): Promise<void> {
     return this.#engine.transact((tx) => {
-      tx.put(keys.epoch, encodeRecord({ epoch: this.#current }))
+      this.#put(tx, this.#current)
       this.#history.add(tx, [fact])
     })
   }

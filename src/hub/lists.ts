@@ -1,7 +1,9 @@
 import type { ListAgentsInput, ListNodesInput } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { agentState } from './agent-state.ts'
+import type { AgentState } from '../core/model.ts'
+import type { Agent } from '../core/task-record.ts'
+import { agentState, shownState } from './agent-state.ts'
 import { agentDocument, type Document, nodeDocument } from './present.ts'
 import { TurnTimes } from './turn-times.ts'
 import type { HubWorld } from './world.ts'
@@ -11,18 +13,35 @@ export async function listAgents(world: HubWorld, args: ListAgentsInput): Promis
   await world.engine.settled()
   const below = args.cursor === undefined ? Number.POSITIVE_INFINITY : cursorNumber(args.cursor)
   const states = args.state === undefined ? undefined : new Set(args.state)
-  const found = world.agents
-    .all()
-    .filter((agent) => agent.no < below && (states === undefined || states.has(agentState(world, agent))))
-    .reverse()
   const limit = args.limit ?? limits.listDefault
+  const found: Agent[] = []
+  for await (const agent of candidates(world, below, states)) {
+    if (states === undefined || states.has(agentState(world, agent))) found.push(agent)
+    if (found.length > limit) break
+  }
   const page = found.slice(0, limit)
   const last = page.at(-1)
-  const turnTimes = new TurnTimes(world.agents.all())
+  const turnTimes = new TurnTimes(world.agents.machines())
   return JSON.stringify({
     agents: page.map((agent) => agentDocument(world, agent, turnTimes)),
     next_cursor: found.length > page.length && last !== undefined ? String(last.no) : undefined,
   })
+}
+
+/** Agents that may be in one of these states, newest first. Of those that ended only what may belong there is read. */
+async function* candidates(
+  world: HubWorld,
+  below: number,
+  states: ReadonlySet<AgentState> | undefined,
+): AsyncGenerator<Agent> {
+  if (states === undefined || states.has('idle') || states.has('closed')) {
+    yield* world.agents.newestFirst(below, (ended) => states?.has(shownState(world, ended)) ?? true)
+  } else {
+    yield* world.agents
+      .open()
+      .filter((agent) => agent.no < below)
+      .reverse()
+  }
 }
 
 /** `list_nodes`: by name. Quiet links are probed first, so that `online` means that an answer came just now. */

@@ -37,7 +37,9 @@ export function applyNodeMessage(context: MessageContext, tx: Transaction, peerI
   apply(context, tx, peerId, message)
 }
 
+/** What is about an agent whose record is damaged has nothing to be applied to: its turns ended, or it would be open. */
 function isOwn({ agents }: Pick<MessageContext, 'agents'>, peerId: string, ref: AttemptRef): boolean {
+  if (!agents.isReadable(ref.agentId)) return false
   const task = agents.get(ref.agentId)?.tasks.find((candidate) => candidate.taskId === ref.taskId)
   const attempt = task?.attempts.find((candidate) => candidate.attemptId === ref.attemptId)
   return attempt?.peerId === peerId

@@ -1,5 +1,5 @@
 import { keyNumber } from '../core/key-order.ts'
-import type { AgentState, Capacity, NodeCard } from '../core/model.ts'
+import type { AgentState, Capacity, NodeCard, Usage } from '../core/model.ts'
 import { decodeRecord } from '../core/record-json.ts'
 import type { ResultEntry } from '../core/task-record.ts'
 import type { Store } from '../ports/store.ts'
@@ -7,6 +7,9 @@ import type { Store } from '../ports/store.ts'
 /** The keys of a hub's store. @see src/store/keyspace.ts for what ends each */
 export const keys = {
   agent: (agentId: string) => `hub/agent/${agentId}`,
+  openAgent: (agentId: string) => `hub/open-agent/${agentId}`,
+  agentNo: (no: number) => `hub/agent-no/${keyNumber(Number.MAX_SAFE_INTEGER - no)}`,
+  machine: (peerId: string) => `hub/machine/${peerId === '' ? 'none' : peerId}`,
   brief: (taskId: string) => `hub/brief/${taskId}`,
   message: (messageId: string) => `hub/message/${messageId}`,
   entry: (deliveryId: number) => `hub/entry/${keyNumber(deliveryId)}`,
@@ -21,11 +24,15 @@ export const keys = {
   historyHead: 'hub/counter/history',
   epoch: 'hub/counter/epoch',
   deliveries: 'hub/counter/deliveries',
+  agents: 'hub/counter/agents',
   restored: 'hub/counter/restored',
 } as const
 
 export const prefixes = {
   agent: 'hub/agent/',
+  openAgent: 'hub/open-agent/',
+  agentNo: 'hub/agent-no/',
+  machine: 'hub/machine/',
   message: 'hub/message/',
   open: 'hub/open/',
   offer: 'hub/offer/',
@@ -90,6 +97,46 @@ export interface NodeRecord {
   readonly card: NodeCard
   readonly capacity: Capacity
   readonly seenAtMs: number
+}
+
+/** An agent in the order of lists. What is still open has no `ended`: its state changes too often. */
+export interface AgentRow {
+  readonly no: number
+  readonly agentId: string
+  readonly ended?: EndedAs
+}
+
+/** As what an agent stands there while nothing is under way: its state, and the machine that has its session. */
+export interface EndedAs {
+  readonly state: AgentState
+  readonly peerId: string
+}
+
+/** The agents that ended on one machine, all together. */
+export interface MachineRecord {
+  /** Empty: agents that no machine took. */
+  readonly peerId: string
+  readonly states: Readonly<Partial<Record<AgentState, number>>>
+  readonly usage: Usage
+  /** How long the newest turns took that ran to their end, the oldest of them first, in milliseconds. */
+  readonly spansMs: readonly number[]
+}
+
+export interface AgentCounts {
+  readonly newestNo: number
+  readonly open: number
+}
+
+/** Which way of keeping the index of agents is up to date, and in which incarnation of the store. */
+export interface IndexMark {
+  readonly format: number
+  readonly incarnation: number
+}
+
+/** `index`: the index of agents was kept by whoever raised the epoch; a hub of an earlier version leaves it out. */
+export interface EpochRecord {
+  readonly epoch: number
+  readonly index?: IndexMark
 }
 
 export async function readRecord<T>(store: Store, key: string): Promise<T | undefined> {

@@ -90,7 +90,7 @@ export class Restoration {
     const { agents, nameOf } = this.#parts
     const home = { peerId, machine: nameOf(peerId) }
     for (const summary of message.attempts) {
-      if (!hasIds(summary.ref)) continue
+      if (!hasIds(summary.ref) || !agents.isReadable(summary.ref.agentId)) continue
       if (this.wasRestored) agents.adopt(tx, summary, home)
       const found = this.#find(peerId, summary.ref)
       if (found === undefined || isSettled(found)) continue

@@ -69,7 +69,7 @@ function waitingNote(world: HubWorld, agent: Agent): string {
 
 /** When the first of this hub's turns on these machines may end; other hubs' turns are not known here. */
 function nextFreeAtMs(world: HubWorld, peerIds: ReadonlySet<string>): number | undefined {
-  const turnTimes = new TurnTimes(world.agents.all())
+  const turnTimes = new TurnTimes(world.agents.machines())
   const nowMs = world.clock.wallMs()
   const ends = world.agents
     .active()

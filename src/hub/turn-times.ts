@@ -1,28 +1,12 @@
 import { type Agent, currentTask, liveAttempt } from '../core/task-record.ts'
+import type { MachineRecord } from './records.ts'
 
-/** Turns per machine that an estimate rests on, the newest ones. */
-const turnsMax = 32
-
-/** Reads the past once, and estimates from it. Times are those of the hub's wall clock. */
+/** Estimates from how long the newest turns of each machine took. Times are those of the hub's wall clock. */
 export class TurnTimes {
   readonly #medianMs: ReadonlyMap<string, number>
 
-  /** @param agents - every agent, oldest first */
-  constructor(agents: readonly Agent[]) {
-    const spans = new Map<string, number[]>()
-    for (const agent of agents.toReversed()) {
-      const peerId = agent.home?.peerId
-      if (peerId === undefined) continue
-      const known = spans.get(peerId) ?? []
-      spans.set(peerId, known)
-      for (const task of agent.tasks.toReversed()) {
-        const { times, end, receiptId } = task
-        // Only what ran to its end and has a receipt says how long such a turn takes.
-        if (known.length >= turnsMax || receiptId === undefined || end?.outcome !== 'completed') continue
-        if (times.progress !== undefined && end.atMs >= times.progress) known.push(end.atMs - times.progress)
-      }
-    }
-    this.#medianMs = new Map([...spans].flatMap(([peerId, known]) => medianOf(known, peerId)))
+  constructor(machines: readonly MachineRecord[]) {
+    this.#medianMs = new Map(machines.flatMap(({ peerId, spansMs }) => medianOf(spansMs, peerId)))
   }
 
   /**

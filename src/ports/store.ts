@@ -25,6 +25,12 @@ export interface Store {
    */
   get(key: string): Promise<Uint8Array | undefined>
 
+  /**
+   * The same at once, for a decision that cannot go on without it: this process does nothing else while the disk is read. So
+   * only for what is small and seldom asked for. Same errors as `get`.
+   */
+  getSync(key: string): Uint8Array | undefined
+
   /** Entries with `prefix`, in key order, from `from` on (a full key, inclusive) where given. Same errors as `get`. */
   scan(prefix: string, options?: { readonly from?: string; readonly limit?: number }): AsyncIterable<StoreEntry>
 

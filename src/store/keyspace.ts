@@ -83,6 +83,26 @@ export const keyspace: readonly KeyspaceRow[] = [
     retention: 'for ever: results are kept unless hub.keep_results says otherwise',
   },
   {
+    prefix: 'hub/open-agent/',
+    owner: 'hub',
+    holds:
+      'hub/open-agent/AGENT: that something may still come of an agent; a hub that starts reads these agents alone',
+    retention: 'until all turns of the agent ended and none of them is counted lost',
+  },
+  {
+    prefix: 'hub/agent-no/',
+    owner: 'hub',
+    holds: 'hub/agent-no/NUMBER: the agent of a number, the newest first, and its state once it ended; for lists',
+    retention: 'as long as the agent; about a hundred bytes for each',
+  },
+  {
+    prefix: 'hub/machine/',
+    owner: 'hub',
+    holds:
+      'hub/machine/PEER: of agents that ended on a machine: how many in which state, what they used, and how long its last 32 turns took',
+    retention: 'as long as the agents; a few hundred bytes for each machine',
+  },
+  {
     prefix: 'hub/brief/',
     owner: 'hub',
     holds: 'hub/brief/TASK: the text a turn started with, at most 1 MiB each',
@@ -153,8 +173,8 @@ export const keyspace: readonly KeyspaceRow[] = [
     prefix: 'hub/counter/',
     owner: 'hub',
     holds:
-      "the hub's epoch, the next delivery number, the head of its history, and the incarnation that it has come to terms with",
-    retention: 'as long as the store; four records',
+      "the hub's epoch, the next delivery number, the head of its history, how many agents there are and are open, and the incarnation that it has come to terms with",
+    retention: 'as long as the store; five records',
   },
 ]
 

@@ -187,6 +187,21 @@ export class LevelStore implements Store {
     return record === undefined ? undefined : this.#open(key, record)
   }
 
+  getSync(key: string): Uint8Array | undefined {
+    this.#assertOpen()
+    this.#assertSound(key, key)
+    const record = this.#readSync(key)
+    return record === undefined ? undefined : this.#open(key, record)
+  }
+
+  #readSync(key: string): Uint8Array | undefined {
+    try {
+      return this.#database.getSync(key)
+    } catch (error) {
+      throw withHint(storeError(error), this.#options)
+    }
+  }
+
   async *scan(
     prefix: string,
     options: { readonly from?: string; readonly limit?: number } = {},

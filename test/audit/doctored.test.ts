@@ -189,6 +189,19 @@ describe('a doctored history', () => {
     expect(violations.map(({ message }) => message).join()).toContain(`entry ${first('result').deliveryId} `)
   })
 
+  test('in which an open agent would not be found when its hub starts, or one that ended is', async () => {
+    const kept = honest.lines.filter((line) => line.part === 'agent')
+    expect(kept.map(({ isFound }) => isFound)).toEqual(expect.arrayContaining([false]))
+
+    for (const isFound of [true, false]) {
+      const account = withLines(honest, (line) =>
+        line.part === 'agent' && line.isFound === !isFound ? { ...line, isFound } : line,
+      )
+      const isChanged = kept.some((line) => line.isFound === !isFound)
+      expect(await found(account)).toEqual(isChanged ? ['found-at-start'] : [])
+    }
+  })
+
   test('in which what was settled is open', async () => {
     const { deliveryId } = first('result')
     const open = { part: 'open', deliveryId, state: 'undelivered' } as const

@@ -36,6 +36,22 @@ export function describeStore(name: string, prepare: () => Promise<StoreUnderTes
       await store.close()
     })
 
+    test('gives back at once what is on disk, and nothing of a batch that is not', async () => {
+      const store = await (await prepare()).open()
+
+      await store.commit([put('test/a', '1'), put('test/c', '3')])
+      const second = store.commit([put('test/a', '2'), put('test/b', '2'), { type: 'delete', key: 'test/c' }])
+
+      expect(new TextDecoder().decode(store.getSync('test/a'))).toBe('1')
+      expect(store.getSync('test/b')).toBeUndefined()
+      await second
+      expect(new TextDecoder().decode(store.getSync('test/a'))).toBe('2')
+      expect(new TextDecoder().decode(store.getSync('test/b'))).toBe('2')
+      expect(store.getSync('test/c')).toBeUndefined()
+      await store.close()
+      expect(() => store.getSync('test/a')).toThrow(expect.objectContaining({ code: 'store_failed' }))
+    })
+
     test('scans a prefix in key order, from a key on, up to a limit', async () => {
       const store = await (await prepare()).open()
       const keys = ['test/b/2', 'test/b/1', 'test/b/10', 'test/a', 'test/c', 'test/b']

@@ -9,6 +9,8 @@ export type KeptEvent =
       /** Counts the hub's agents from 1. */
       readonly no: number
       readonly tasks: readonly KeptTask[]
+      /** Whether something may still come of it, and whether its hub finds it when it starts; absent where nobody told. */
+      readonly start?: { readonly isOpen: boolean; readonly isFound: boolean }
     }
   /** The hub answered a spawn with this agent. `mark` is the caller's own name for what it asked. */
   | { readonly type: 'spawn_answered'; readonly hubId: string; readonly mark: string; readonly agentId: string }

@@ -153,8 +153,8 @@ export function openTable(
   const descriptor = openSync(join(db, file), 'r')
   return {
     size: fstatSync(descriptor).size,
-    read: (offset, length) => {
-      const bytes = new Uint8Array(length)
+    read: (offset, length, into) => {
+      const bytes = into === undefined || into.length < length ? new Uint8Array(length) : into.subarray(0, length)
       const count = readSync(descriptor, bytes, 0, length, offset)
       if (count < length) throw new MalformedError('the file was cut short')
       return bytes

@@ -25,8 +25,8 @@ export interface TableIndex {
   readonly checked: readonly BlockHandle[]
 }
 
-/** Reads some bytes of a file. */
-export type ReadBytes = (offset: number, length: number) => Uint8Array
+/** Reads some bytes of a file; into memory that is given, where they fit. */
+export type ReadBytes = (offset: number, length: number, into?: Uint8Array) => Uint8Array
 
 /**
  * Reads a table's index, and checks all parts of it that hold no records: without them LevelDB finds nothing, and takes

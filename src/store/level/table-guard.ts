@@ -40,6 +40,8 @@ export class TableGuard {
     const sums = new Map<string, number>()
     const left: GuardedTable[] = []
     let bytes = 0
+    // Of one table at a time: new memory for each would take longer than to read and to sum it.
+    let memory = new Uint8Array(0)
     for (const guarded of this.#tables) {
       const { table } = guarded
       bytes += table.sizeBytes
@@ -48,7 +50,8 @@ export class TableGuard {
         continue
       }
       // In one go: a read for each block would take longer than the checking.
-      const file = table.read(0, table.sizeBytes)
+      if (memory.length < table.sizeBytes) memory = new Uint8Array(table.sizeBytes)
+      const file = table.read(0, table.sizeBytes, memory)
       const sum = crc32(file)
       const before = this.#damaged.length
       if (known.get(table.file) !== sum) this.#lookAtAll(guarded, file)
