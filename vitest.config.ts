@@ -14,6 +14,9 @@ export default defineConfig({
     pool: 'forks',
     testTimeout: 15_000,
     hookTimeout: 30_000,
+    // A poll waits for an event, and on a busy machine that takes more than vitest's one second. Below the test's own
+    // time-out, so that a failure tells the last value and not only that time was over.
+    expect: { poll: { timeout: 12_000, interval: 20 } },
     coverage: {
       include: ['src/**/*.ts'],
       exclude: ['src/wire/generated/**'],

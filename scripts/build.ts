@@ -1,16 +1,20 @@
 /**
- * `npm run build`: src/ to dist/. The compiler erases the types; then the modules of each program are joined with those that
- * they import, so that a start reads tens of files and not hundreds. See docs/decisions/0009.
+ * `npm run build`: src/ to dist/, or to `-- --out FOLDER`, which has to lie below this repository for its packages. The
+ * compiler erases the types; then the modules of each program are joined with those that they import, so that a start reads
+ * tens of files and not hundreds. See docs/decisions/0009.
  */
 import { spawnSync } from 'node:child_process'
 import { globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { dirname, join } from 'node:path'
+import { dirname, join, resolve } from 'node:path'
 import process from 'node:process'
+import { parseArgs } from 'node:util'
 import { type Plugin, rolldown } from 'rolldown'
 
 const root = join(import.meta.dirname, '..')
-const dist = join(root, 'dist')
-const compiled = join(root, 'node_modules/.cache/nfltr-build')
+const { out } = parseArgs({ options: { out: { type: 'string' } } }).values
+const dist = out === undefined ? join(root, 'dist') : resolve(out)
+/** Builds to different folders do not meet here. Its name is in what is built, so that it is always the same for dist/. */
+const compiled = out === undefined ? join(root, 'node_modules/.cache/nfltr-build') : `${dist}.compiled`
 
 /** What is started by its file: the command line, the keeper, and the script that plays an agent in the demo. */
 const programs = ['cli/main', 'keeper/main', 'cli/demo/scripted-agent']

@@ -1,12 +1,17 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
+import type { Clock } from '../ports/clock.ts'
 
 /** The longest that one address may take to answer, in milliseconds: what a stale one costs. */
 export const addressDialTimeoutMs = 1_500
 
+/** When libp2p itself gives an address up, in milliseconds: later, so that the bound above is the one that decides. */
+export const addressDialBackstopMs: number = 4 * addressDialTimeoutMs
+
 export interface DialOptions {
   readonly signal: AbortSignal
+  readonly clock: Clock
   /** Told of each address at which the peer was not; `isLie` where another key answered. */
   readonly onFailed?: (address: Multiaddr, options: { readonly isLie: boolean }) => void
 }
@@ -26,13 +31,16 @@ export async function dial(host: Libp2p, addresses: readonly Multiaddr[], option
   for (const address of addresses) {
     if (options.signal.aborted) break
     tried.push(address.toString())
+    const late = new AbortController()
+    const timer = options.clock.after(addressDialTimeoutMs, () => late.abort(new Error('It did not answer in time.')))
     try {
       // One at a time: libp2p sorts what it is given by an order of its own, and takes a deadline for all of it.
-      const signal = AbortSignal.any([options.signal, AbortSignal.timeout(addressDialTimeoutMs)])
-      return await host.dial(address, { signal })
+      return await host.dial(address, { signal: AbortSignal.any([options.signal, late.signal]) })
     } catch (error) {
       errors.push(error)
       options.onFailed?.(address, { isLie: isAnotherKey(error) })
+    } finally {
+      timer.cancel()
     }
   }
   throw dialError(new AggregateError(errors), tried)

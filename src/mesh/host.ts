@@ -7,8 +7,9 @@ import { createLibp2p } from 'libp2p'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { PeerKind } from '../core/membership.ts'
+import type { Clock } from '../ports/clock.ts'
 import { announceable, dialRank, isWebSocket, parseListenAddress, portOf } from './addresses.ts'
-import { addressDialTimeoutMs } from './dial.ts'
+import { addressDialBackstopMs } from './dial.ts'
 import type { Quarantine } from './quarantine.ts'
 import { boundedWebSockets } from './websockets.ts'
 
@@ -20,6 +21,7 @@ export interface HostOptions {
   /** The interfaces of the default, as the beginning of a multiaddr. */
   readonly interfaces?: readonly string[]
   readonly quarantine: Quarantine
+  readonly clock: Clock
   /** Registers handlers and listeners before the first connection can come in. Called for each port that is tried. */
   readonly prepare: (host: Libp2p) => Promise<void>
 }
@@ -112,7 +114,10 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
         dialOpts: { keepAlive: true, keepAliveInitialDelay: keepAliveMs },
         listenOpts: { keepAlive: true, keepAliveInitialDelay: keepAliveMs },
       }),
-      boundedWebSockets({ isMemberHost: (host) => options.quarantine.isMemberHost(host) }),
+      boundedWebSockets({
+        clock: options.clock,
+        isMemberHost: (host) => options.quarantine.isMemberHost(host),
+      }),
     ],
     // A port that is taken must not keep a node from dialling out.
     transportManager: { faultTolerance: FaultTolerance.NO_FATAL },
@@ -135,7 +140,7 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
       maxConnections: 2_000,
       inboundConnectionThreshold: 10_000,
       maxIncomingPendingConnections: 1_000,
-      addressDialTimeout: addressDialTimeoutMs,
+      addressDialTimeout: addressDialBackstopMs,
       inboundUpgradeTimeout: limits.helloTimeoutMs,
       inboundStreamProtocolNegotiationTimeout: limits.helloTimeoutMs,
       outboundStreamProtocolNegotiationTimeout: limits.helloTimeoutMs,

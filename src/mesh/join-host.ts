@@ -53,7 +53,7 @@ export async function joinMesh(invite: Invite, wish: JoinWish, options: JoinHost
     .map((address) => withPeerId(address.toString(), invite.issuerPeerId))
   let connection: Connection
   try {
-    connection = await dial(options.host, addresses, { signal: wish.signal })
+    connection = await dial(options.host, addresses, { signal: wish.signal, clock: options.clock })
   } catch (error) {
     // An invite that is over is no reason to look for the issuer's port.
     if (options.clock.wallMs() > invite.expiresAtMs) throw expired(invite, error)
@@ -80,7 +80,10 @@ export interface Knock extends Omit<JoinWish, 'peers'> {
  * @throws {NfltrError} `knock_pending` while no owner has answered; `knock_denied`; `wrong_mesh`; `unreachable`
  */
 export async function knockAt(knock: Knock, options: JoinHostOptions): Promise<JoinedMesh> {
-  const connection = await dial(options.host, [parsePeerAddress(knock.address)], { signal: knock.signal })
+  const connection = await dial(options.host, [parsePeerAddress(knock.address)], {
+    signal: knock.signal,
+    clock: options.clock,
+  })
   const own = await converse(connection, options, (frames) =>
     knockOnce(frames, {
       ...factsOf(connection, knock, options),
@@ -101,7 +104,10 @@ export type MeshAtAddress = Pick<JoinWish, 'os' | 'arch' | 'signal'> & { readonl
  * @throws {NfltrError} `unreachable`, or why the issuer is not what it says
  */
 export async function meshAt(at: MeshAtAddress, options: JoinHostOptions): Promise<string> {
-  const connection = await dial(options.host, [parsePeerAddress(at.address)], { signal: at.signal })
+  const connection = await dial(options.host, [parsePeerAddress(at.address)], {
+    signal: at.signal,
+    clock: options.clock,
+  })
   const { meshId } = await converse(connection, options, (frames) =>
     meetIssuer(frames, factsOf(connection, at, options)),
   )

@@ -21,6 +21,7 @@ export async function askAsMachine(
       key,
       kind: 'cli',
       listen: [],
+      clock,
       quarantine: new Quarantine({ clock, ownPeerId, isMemberHost: () => false, onRefusal: () => undefined }),
       prepare: async () => undefined,
     })

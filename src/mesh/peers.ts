@@ -157,16 +157,11 @@ export class MeshHost implements Peers {
 
   /** Called once, by `createMesh`. */
   async start(): Promise<void> {
-    const { key, kind, listen, standing } = this.#options
+    const { key, kind, listen, standing, clock } = this.#options
     // Before anybody can connect: a member that is asked for hello must be able to say it.
     if (standing !== undefined) await this.#place.take(standing)
-    this.#host = await startHost({
-      key,
-      kind,
-      listen,
-      quarantine: this.#quarantine,
-      prepare: (host) => this.#prepare(host),
-    })
+    const prepare = (host: Libp2p): Promise<void> => this.#prepare(host)
+    this.#host = await startHost({ key, kind, listen, clock, quarantine: this.#quarantine, prepare })
     await this.#settle()
   }
 
@@ -478,6 +473,7 @@ export class MeshHost implements Peers {
   #targetOptions(): TargetOptions {
     return {
       host: this.#libp2p(),
+      clock: this.#options.clock,
       greeter: this.#greeter,
       links: this.#links,
       roster: () => this.#place.roster,

@@ -3,6 +3,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { PeerKind } from '../core/membership.ts'
+import type { Clock } from '../ports/clock.ts'
 import type { PeerFacts } from '../ports/peers.ts'
 import { parsePeerAddress, peerIdIn, withoutPeerId } from './addresses.ts'
 import { dial } from './dial.ts'
@@ -15,6 +16,7 @@ import type { Whereabouts } from './whereabouts.ts'
 /** What targets need of the mesh they belong to. */
 export interface TargetOptions {
   readonly host: Libp2p
+  readonly clock: Clock
   readonly greeter: Greeter
   readonly links: MemberLinks
   readonly roster: () => Roster | undefined
@@ -166,12 +168,13 @@ function failureOf(errors: readonly unknown[]): NfltrError {
 
 /** Dials and waits for hello. @throws {NfltrError} as `dial`, or the reason why hello did not pass */
 export async function reach(
-  options: Pick<TargetOptions, 'host' | 'greeter' | 'whereabouts'>,
+  options: Pick<TargetOptions, 'host' | 'clock' | 'greeter' | 'whereabouts'>,
   addresses: readonly Multiaddr[],
   signal: AbortSignal,
 ): Promise<MemberLink> {
   const connection = await dial(options.host, addresses, {
     signal,
+    clock: options.clock,
     onFailed: (address, { isLie }) => {
       const peerId = peerIdIn(address)
       if (peerId !== undefined) options.whereabouts.noteFailed(address, { peerId, isLie })

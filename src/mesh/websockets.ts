@@ -4,6 +4,7 @@ import type { Multiaddr } from '@multiformats/multiaddr'
 import { WebSocket } from 'ws'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
+import type { Clock } from '../ports/clock.ts'
 import { hostOf, portOf, prefixOf } from './addresses.ts'
 import { halfOpenForMembers } from './quarantine.ts'
 
@@ -46,6 +47,7 @@ interface PlainSocket {
  * says nothing is cut like one on TCP.
  */
 export function boundedWebSockets(options: {
+  readonly clock: Clock
   readonly isMemberHost: (host: string) => boolean
 }): (components: Components) => Transport {
   return (components) => {
@@ -55,7 +57,7 @@ export function boundedWebSockets(options: {
     const createListener = inner.createListener.bind(inner)
     inner.dial = (address, how) => dial(address, { ...how, upgrader: seeing(how.upgrader, mend) })
     inner.createListener = (how) => {
-      const arrivals = new Arrivals(options.isMemberHost)
+      const arrivals = new Arrivals(options)
       const onRaw = (raw: RawWebSocket): void => {
         mend(raw)
         arrivals.upgraded(raw.remoteAddr)
@@ -72,10 +74,12 @@ export function boundedWebSockets(options: {
  */
 class Arrivals {
   readonly #sockets = new Map<string, PlainSocket>()
+  readonly #clock: Clock
   readonly #isMemberHost: (host: string) => boolean
 
-  constructor(isMemberHost: (host: string) => boolean) {
-    this.#isMemberHost = isMemberHost
+  constructor(options: { readonly clock: Clock; readonly isMemberHost: (host: string) => boolean }) {
+    this.#clock = options.clock
+    this.#isMemberHost = options.isMemberHost
   }
 
   watch(listener: Listener): Listener {
@@ -96,11 +100,11 @@ class Arrivals {
     }
     const key = keyOf(socket.remoteAddress, socket.remotePort)
     this.#sockets.set(key, socket)
-    const timer = setTimeout(() => {
+    const timer = this.#clock.after(limits.helloTimeoutMs, () => {
       if (this.#sockets.get(key) === socket) socket.destroy()
-    }, limits.helloTimeoutMs)
+    })
     socket.once('close', () => {
-      clearTimeout(timer)
+      timer.cancel()
       if (this.#sockets.get(key) === socket) this.#sockets.delete(key)
     })
   }

@@ -3,7 +3,6 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 import { inject } from 'vitest'
-import { repository } from '../e2e/machine.ts'
 import { toolResultOf } from '../fixtures/model/conversation.ts'
 import type { ModelStep } from '../fixtures/model/steps.ts'
 import { eventually, type RealMesh } from './real-mesh.ts'
@@ -42,8 +41,6 @@ export function entries(reply: Reply): readonly Entry[] {
   return reply['results'] as readonly Entry[]
 }
 
-const serverArgs = [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub']
-
 let sessions = 0
 
 /** Starts a session that is given `prompt` and whose model goes through `steps`. */
@@ -58,6 +55,7 @@ export async function hubSession(
   const configDir = join(mesh.scratch, `claude-${run}`)
   await mkdir(configDir)
   const env = sessionEnvironment(mesh, { run, configDir })
+  const serverArgs = [...mesh.hub.program, 'mcp', '--toolset', 'hub']
   const flags = ['-p', 'Do the work.', '--allowedTools', 'mcp__nfltr']
   if (options.server === 'added') {
     const add = ['mcp', 'add', 'nfltr', '--', process.execPath, ...serverArgs]

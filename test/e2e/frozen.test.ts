@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { processesTouching } from '../../sim/soak/leftovers.ts'
+import { agentOf } from './agent-states.ts'
 import type { Machine } from './machine.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo, type RunningNode } from './mesh-of-two.ts'
@@ -50,10 +51,8 @@ describe('a machine that stands still', () => {
   const go = (name: string): string => join(mesh.hub.project, '..', `go-${name}`)
   const deeds = (name: string): readonly string[] =>
     (existsSync(world) ? readFileSync(world, 'utf8') : '').split('\n').filter((line) => line.endsWith(` ${name}`))
-  const agentOf = async (agentId: unknown): Promise<Fields | undefined> =>
-    list(await session.tool('list_agents', {}), 'agents').find((agent) => agent['agent_id'] === agentId)
   const livenessOf = async (agentId: unknown): Promise<unknown> =>
-    ((await agentOf(agentId))?.['liveness'] as Fields | undefined)?.['state']
+    ((await agentOf(session, agentId))?.['liveness'] as Fields | undefined)?.['state']
   const stateOf = async (name: string): Promise<unknown> =>
     list(await session.tool('list_nodes', {}), 'nodes').find((node) => node['name'] === name)?.['state']
   const soon = { timeout: 30_000, interval: 100 }
@@ -90,9 +89,9 @@ describe('a machine that stands still', () => {
     const lost = await session.tool('wait_for_agents', { agent_ids: [agent_id] })
     const refused = await session.refused('send_message', { agent_id, text: 'go on' })
     thaw()
-    await expect.poll(() => agentOf(agent_id), soon).toMatchObject({ state: 'running', superseded: true })
+    await expect.poll(() => agentOf(session, agent_id), soon).toMatchObject({ state: 'running', superseded: true })
     await writeFile(go('past'), '')
-    await expect.poll(() => agentOf(agent_id), soon).toMatchObject({ state: 'idle' })
+    await expect.poll(() => agentOf(session, agent_id), soon).toMatchObject({ state: 'idle' })
     const late = await session.tool('wait_for_agents', {})
 
     expect(lost['results']).toMatchObject([{ agent_id, outcome: 'node_lost', details: { ground: 'silent' } }])

@@ -2,6 +2,7 @@ import { existsSync, watch } from 'node:fs'
 import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { agentOf, untilRuns } from './agent-states.ts'
 import type { Finished } from './machine.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
@@ -18,13 +19,12 @@ const errorOf = ({ stdout }: Finished): Entry => (JSON.parse(stdout) as { error:
 async function busyAgent(mesh: MeshOfTwo, session: McpSession): Promise<unknown> {
   await mesh.play({ 'work for ever': [{ hang: true }] })
   const { agent_id } = await session.tool('spawn_agent', { brief: 'work for ever', machine: 'vm1' })
-  await expect.poll(async () => stateOfAgent(session, agent_id), { timeout: 20_000 }).toBe('running')
+  await untilRuns(session, agent_id)
   return agent_id
 }
 
 async function stateOfAgent(session: McpSession, agentId: unknown): Promise<unknown> {
-  const { agents } = await session.tool('list_agents', {})
-  return (agents as readonly Entry[]).find((agent) => agent['agent_id'] === agentId)?.['state']
+  return (await agentOf(session, agentId))?.['state']
 }
 
 /** Lets the machine in again, under its old name. */

@@ -3,7 +3,10 @@ import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as pause } from 'node:timers/promises'
 import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
+import { waitingFor } from '../support/open-waits.ts'
+import { builtProgram } from './built-program.ts'
 
 /**
  * One "machine": a home of its own in a temporary folder, and the command line run in it as real processes. Everything it
@@ -13,7 +16,7 @@ export interface Machine {
   readonly home: string
   readonly project: string
   readonly env: Readonly<Record<string, string>>
-  /** What its commands start the runtime with: flags, and the program, which is the source or a build of it. */
+  /** What its commands start the runtime with: flags, and the program, which is a build unless the test brings another. */
   readonly program: readonly string[]
   /** Runs a command to its end. */
   run(args: readonly string[], options?: RunOptions): Promise<Finished>
@@ -46,12 +49,17 @@ export interface Running {
   kill(signal?: NodeJS.Signals): void
 }
 
+/** A command, or a line of one, that is not there by then hangs. Below the time-out of hooks, whose message says nothing. */
+const boundMs = 50_000
+
+const lookEveryMs = 10
+
 export const repository = join(import.meta.dirname, '../..')
 
 export async function newMachine(
   options: { readonly env?: Readonly<Record<string, string>>; readonly program?: readonly string[] } = {},
 ): Promise<Machine> {
-  const program = options.program ?? [join(repository, 'src/cli/main.ts')]
+  const program = options.program ?? [await builtProgram('cli/main')]
   const folder = await mkdtemp(join(tmpdir(), 'nfltr-e2e-'))
   const home = join(folder, 'home')
   const project = join(folder, 'project')
@@ -84,63 +92,99 @@ export async function newMachine(
     project,
     env,
     program,
-    run: (args, run = {}) => finishedOf(launch(args, run)),
+    run: (args, run = {}) => endOf(follow(launch(args, run), args)),
     json: async (args, run = {}) => {
-      const finished = await finishedOf(launch([...args, '--json'], run))
+      const finished = await endOf(follow(launch([...args, '--json'], run), args))
       if (finished.code !== 0)
         throw new Error(`nfltr ${args.join(' ')} ended with ${finished.code}:\n${finished.stdout}${finished.stderr}`)
       return JSON.parse(finished.stdout) as Record<string, unknown>
     },
-    start: (args, run = {}) => running(launch([...args, '--json'], run), args),
+    start: (args, run = {}) => running(follow(launch([...args, '--json'], run), args)),
     [Symbol.asyncDispose]: async () => {
-      await Promise.all([...started].map((child) => ended(child)))
-      endTheRest(folder)
+      for (const child of started) child.kill('SIGKILL')
+      await endAll(folder)
       await rm(folder, { recursive: true, force: true })
     },
   }
   return machine
 }
 
-/** Hubs and keepers detach from whoever started them; what still names the folder ends here, by its process id. */
-function endTheRest(folder: string): void {
-  for (const { pid } of processesOfFolder(folder)) {
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // It had ended by itself.
+/**
+ * Ends every process that names a folder, by its process id: hubs and keepers detach from whoever started them. Resolves once
+ * none is left, since one that still writes lets nobody remove its folder.
+ */
+export async function endAll(folder: string): Promise<void> {
+  const end = async (): Promise<void> => {
+    for (let rest = processesOfFolder(folder); rest.length > 0; rest = processesOfFolder(folder)) {
+      for (const { pid } of rest) {
+        try {
+          process.kill(pid, 'SIGKILL')
+        } catch {
+          // It had ended by itself.
+        }
+      }
+      await pause(lookEveryMs)
     }
   }
+  const tell = (): string => `the end of ${JSON.stringify(processesOfFolder(folder))}`
+  await waitingFor(tell, end())
 }
 
-async function ended(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return
-  await new Promise<void>((resolve) => {
-    child.once('exit', () => resolve())
-    child.kill('SIGTERM')
-    setTimeout(() => child.kill('SIGKILL'), 5_000).unref()
-  })
+/** A process whose words are kept. */
+interface Followed {
+  readonly child: ChildProcess
+  readonly finished: Promise<Finished>
+  hasFinished(): boolean
+  /** What it is, and what it has said so far. */
+  tell(): string
 }
 
-function finishedOf(child: ChildProcess): Promise<Finished> {
+function follow(child: ChildProcess, args: readonly string[]): Followed {
   let stdout = ''
   let stderr = ''
+  let end: Finished | undefined
   child.stdout?.setEncoding('utf8').on('data', (text: string) => {
     stdout += text
   })
   child.stderr?.setEncoding('utf8').on('data', (text: string) => {
     stderr += text
   })
-  return new Promise((resolve, reject) => {
+  const finished = new Promise<Finished>((resolve, reject) => {
     child.once('error', reject)
-    child.once('close', (code, signal) => resolve({ code, signal, stdout, stderr }))
+    child.once('close', (code, signal) => {
+      end = { code, signal, stdout, stderr }
+      resolve(end)
+    })
   })
+  const state = (): string => (end === undefined ? 'runs' : `ended with ${end.code ?? end.signal}`)
+  return {
+    child,
+    finished,
+    hasFinished: () => end !== undefined,
+    tell: () => `nfltr ${args.join(' ')} (process ${child.pid}) ${state()} and said:\n${tail(stdout)}${tail(stderr)}`,
+  }
 }
 
-function running(child: ChildProcess, args: readonly string[]): Running {
+/** Long enough for the last words of any command. */
+const tailMax = 4_000
+
+function tail(text: string): string {
+  return text.length <= tailMax ? text : `…${text.slice(-tailMax)}`
+}
+
+function endOf({ finished, tell }: Followed): Promise<Finished> {
+  return waitingFor(tell, finished, boundMs)
+}
+
+interface Wait {
+  readonly name: string
+  resolve(line: Record<string, unknown>): void
+  reject(error: Error): void
+}
+
+function running({ child, finished, hasFinished, tell }: Followed): Running {
   const unread: Record<string, unknown>[] = []
-  const waiting: { name: string; resolve: (line: Record<string, unknown>) => void; reject: (error: Error) => void }[] =
-    []
-  const finished = finishedOf(child)
+  const waiting: Wait[] = []
   if (child.stdout === null) throw new Error('the command has no standard output')
   createInterface({ input: child.stdout }).on('line', (text) => {
     const line = JSON.parse(text) as Record<string, unknown>
@@ -149,9 +193,9 @@ function running(child: ChildProcess, args: readonly string[]): Running {
     if (wait === undefined) unread.push(line)
     else wait.resolve(line)
   })
-  void finished.then((end) => {
-    const error = new Error(`nfltr ${args.join(' ')} ended with ${end.code ?? end.signal}:\n${end.stdout}${end.stderr}`)
-    for (const wait of waiting.splice(0)) wait.reject(error)
+  const endedBefore = (name: string): Error => new Error(`before its line ${JSON.stringify(name)}, ${tell()}`)
+  void finished.then(() => {
+    for (const wait of waiting.splice(0)) wait.reject(endedBefore(wait.name))
   })
   return {
     process: child,
@@ -162,7 +206,9 @@ function running(child: ChildProcess, args: readonly string[]): Running {
       const index = unread.findIndex((line) => line['event'] === name)
       const [line] = index < 0 ? [] : unread.splice(index, 1)
       if (line !== undefined) return Promise.resolve(line)
-      return new Promise((resolve, reject) => waiting.push({ name, resolve, reject }))
+      if (hasFinished()) return Promise.reject(endedBefore(name))
+      const coming = new Promise<Record<string, unknown>>((resolve, reject) => waiting.push({ name, resolve, reject }))
+      return waitingFor(() => `the line ${JSON.stringify(name)}; ${tell()}`, coming, boundMs)
     },
   }
 }

@@ -1,4 +1,6 @@
+import { writeFile } from 'node:fs/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { untilRuns } from './agent-states.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
 
@@ -133,12 +135,11 @@ describe('a killed', () => {
     await mesh.play({ 'wait for go': [{ say: 'before' }, { wait_for_file: go }, { say: 'after' }] })
     const session = await openSession(mesh.hub)
     const spawned = await session.tool('spawn_agent', { brief: 'wait for go' })
-    await running(session, String(spawned['agent_id']))
+    await untilRuns(session, spawned['agent_id'])
 
     mesh.running().kill('SIGKILL')
     await mesh.running().finished
     await mesh.restartNode()
-    const { writeFile } = await import('node:fs/promises')
     await writeFile(go, '')
     const reply = await session.tool('wait_for_agents', { agent_ids: [spawned['agent_id']] })
 
@@ -154,11 +155,10 @@ describe('a killed', () => {
     await mesh.play({ 'wait for go': [{ wait_for_file: go }, { say: 'kept' }] })
     const session = await openSession(mesh.hub)
     const spawned = await session.tool('spawn_agent', { brief: 'wait for go' })
-    await running(session, String(spawned['agent_id']))
+    await untilRuns(session, spawned['agent_id'])
 
     process.kill(session.pid, 'SIGKILL')
     process.kill(await hubPid(mesh), 'SIGKILL')
-    const { writeFile } = await import('node:fs/promises')
     await writeFile(go, '')
     const next = await openSession(mesh.hub)
     const reply = await next.tool('wait_for_agents', {})
@@ -174,15 +174,4 @@ describe('a killed', () => {
 async function hubPid(mesh: MeshOfTwo): Promise<number> {
   const status = await mesh.hub.json(['hub', 'status'])
   return status['pid'] as number
-}
-
-/** Waits for the event that an agent's turn runs, as its list shows it. */
-async function running(session: McpSession, agentId: string): Promise<void> {
-  for (;;) {
-    const list = await session.tool('list_agents', {})
-    const agent = (list['agents'] as { agent_id: string; state: string }[]).find((one) => one.agent_id === agentId)
-    if (agent?.state === 'running') return
-    if (agent?.state !== 'queued' && agent?.state !== 'starting')
-      throw new Error(`the agent does not run: ${JSON.stringify(agent)}`)
-  }
 }

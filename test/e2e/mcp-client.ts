@@ -1,7 +1,7 @@
-import { join } from 'node:path'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
-import { type Machine, repository } from './machine.ts'
+import { waitingFor } from '../support/open-waits.ts'
+import type { Machine } from './machine.ts'
 
 /** A Claude Code session as the adapter sees it: an MCP client over stdio. */
 export interface McpSession {
@@ -23,7 +23,7 @@ export function openSession(
 ): Promise<McpSession> {
   return connectTo({
     command: process.execPath,
-    args: [join(repository, 'src/cli/main.ts'), 'mcp', '--toolset', 'hub', ...(options.args ?? [])],
+    args: [...machine.program, 'mcp', '--toolset', 'hub', ...(options.args ?? [])],
     env: { ...machine.env, CLAUDE_PROJECT_DIR: machine.project },
     cwd: machine.project,
   })
@@ -40,8 +40,11 @@ export async function connectTo(adapter: {
   const transport = new StdioClientTransport({ command, args: [...args], env: { ...env }, cwd, stderr: 'inherit' })
   const client = new Client({ name: 'test', version: '0' })
   await client.connect(transport)
-  const call = async (name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> =>
-    (await client.callTool({ name, arguments: { ...args } }, undefined, { timeout: 60_000 })) as Record<string, unknown>
+  const call = async (name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> => {
+    const reply = client.callTool({ name, arguments: { ...args } }, undefined, { timeout: 60_000 })
+    const what = (): string => `the reply of ${name} to ${JSON.stringify(args).slice(0, 400)}`
+    return (await waitingFor(what, reply)) as Record<string, unknown>
+  }
   return {
     client,
     pid: transport.pid ?? -1,

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { untilRuns } from './agent-states.ts'
 import { type Machine, newMachine } from './machine.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
@@ -23,7 +24,7 @@ describe('a member that is revoked while its agent works', () => {
   test('is cut off, its agent is lost at once, and it is told apart in the list', async () => {
     await mesh.play({ 'work for ever': [{ hang: true }] })
     const { agent_id } = await session.tool('spawn_agent', { brief: 'work for ever', machine: 'vm1' })
-    await expect.poll(async () => (await agentOf(session, agent_id))?.['state'], { timeout: 20_000 }).toBe('running')
+    await untilRuns(session, agent_id)
 
     const unknown = await mesh.hub.run(['mesh', 'revoke', 'vm9', '--json'])
     const revoked = await mesh.hub.json(['mesh', 'revoke', 'vm1'])
@@ -109,8 +110,3 @@ describe('a machine without an invite', () => {
 })
 
 const passphrase = 'correct horse battery staple'
-
-async function agentOf(session: McpSession, agentId: unknown): Promise<Entry | undefined> {
-  const { agents } = await session.tool('list_agents', {})
-  return (agents as readonly Entry[]).find((agent) => agent['agent_id'] === agentId)
-}

@@ -1,6 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { type Machine, newMachine, type Running, repository } from './machine.ts'
+import { builtProgram } from './built-program.ts'
+import { type Machine, newMachine, type Running } from './machine.ts'
 
 /** A running node, with a home of its own. */
 export interface RunningNode extends AsyncDisposable {
@@ -71,7 +72,7 @@ export async function joinedNode(
 ): Promise<RunningNode> {
   const machine = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
   const program = join(machine.project, '..', 'claude')
-  const agent = join(repository, 'src/cli/demo/scripted-agent.ts')
+  const agent = await builtProgram('cli/demo/scripted-agent')
   const script = `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${options.scenario}' "$@"\n`
   await writeFile(program, script, { mode: 0o755 })
   const named = options.replaces === undefined ? ['--name', options.name] : ['--replace', options.replaces]

@@ -1,6 +1,7 @@
 import { cp, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { untilRuns } from './agent-states.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
 
 interface Reply {
@@ -31,11 +32,7 @@ describe('a folder that is put back', () => {
     String((await mesh.hub.json(['agent', 'spawn', '--brief-file', '-'], { input: brief }))['agent_id'])
   const wait = async (...ids: readonly string[]) =>
     (await mesh.hub.json(['agent', 'wait', ...ids, '--timeout', '40s'])) as unknown as Reply
-  const running = async (agentId: string): Promise<void> => {
-    for (;;) {
-      if ((await mesh.hub.json(['agent', 'show', agentId]))['state'] === 'running') return
-    }
-  }
+  const running = (agentId: string): Promise<void> => untilRuns(mesh.hub, agentId)
   const folderOf = async (machine: 'hub' | 'node'): Promise<string> => {
     if (machine === 'node') return join(mesh.node.home, 'node', 'db')
     const [hubId = ''] = await readdir(join(mesh.hub.home, 'hubs'))

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { untilRuns } from './agent-states.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
 
@@ -21,9 +22,7 @@ test('two hubs on one machine see nothing of each other but the slots that are t
   const [one, other] = sessions
   if (one === undefined || other === undefined) throw new Error('no sessions')
   const { agent_id } = await one.tool('spawn_agent', { brief: 'work of one project', machine: 'vm1' })
-  const running = async (): Promise<unknown> =>
-    ((await one.tool('list_agents', {}))['agents'] as readonly Fields[])[0]?.['state']
-  await expect.poll(running, { timeout: 30_000, interval: 100 }).toBe('running')
+  await untilRuns(one, agent_id)
 
   const list = await other.tool('list_agents', {})
   const waited = await other.tool('wait_for_agents', { timeout_ms: 500 })

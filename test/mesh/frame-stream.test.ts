@@ -160,6 +160,7 @@ async function tcpPair(bench: Bench): Promise<{ readonly here: Stream; readonly 
       key,
       kind: 'node',
       listen: ['/ip4/127.0.0.1/tcp/0'],
+      clock,
       quarantine,
       prepare: async (starting) => {
         starting.addEventListener('connection:open', ({ detail }) => quarantine.admissionOf(detail).pass())

@@ -83,8 +83,9 @@ describe('host', () => {
 
   async function portOfNew(kind: PeerKind): Promise<number> {
     const key = await generateKey()
+    const clock = systemClock()
     const quarantine = new Quarantine({
-      clock: systemClock(),
+      clock,
       ownPeerId: peerIdOf(key),
       isMemberHost: () => false,
       onRefusal: () => {},
@@ -94,6 +95,7 @@ describe('host', () => {
       kind,
       listen: undefined,
       interfaces: ['/ip4/127.0.0.1'],
+      clock,
       quarantine,
       prepare: async () => {},
     })

@@ -126,7 +126,7 @@ describe('members on one network', () => {
     const node = await bench.member(mesh, 'node', { more: { lan: net.at('127.0.0.1', { isDeaf: true }) } })
 
     await expect
-      .poll(() => node.lanStatus(), { timeout: 5_000 })
+      .poll(() => node.lanStatus())
       .toMatchObject({ state: 'unavailable', interfaces: ['net0'], reason: expect.stringContaining('comes back') })
   })
 
@@ -164,7 +164,7 @@ describe('members on one network', () => {
 async function knowsAddress(home: Home, peerId: string): Promise<void> {
   const knows = async (): Promise<boolean> =>
     (await home.mesh.roster()).some(({ addresses }) => addresses.some((address) => address.peerId === peerId))
-  await expect.poll(knows, { timeout: 10_000 }).toBe(true)
+  await expect.poll(knows).toBe(true)
 }
 
 /** Somebody who takes every call and says nothing. */

@@ -187,7 +187,7 @@ describe('a member that was promoted', () => {
     await home.mesh.saveMembership({ meshId: mesh.id, membership, issuerCertificates: [], relays: [] })
     await home.mesh.removeMember(peerIdOf(key))
     const again = await bench.start({ kind: 'node', key, home, standing })
-    await expect.poll(issuerOfKept, { timeout: 10_000 }).toBe(mesh.id)
+    await expect.poll(issuerOfKept).toBe(mesh.id)
     await again.close()
   })
 

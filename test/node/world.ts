@@ -13,6 +13,7 @@ import type { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { type MemoryStore, openMemoryStore } from '../../src/store/memory-store.ts'
 import { ManualClock, settle } from '../contracts/manual-clock.ts'
 import { hubFacts, type MemoryLinkPair, memoryLinkPair, nodeFacts } from '../contracts/memory-link.ts'
+import { waitingFor } from '../support/open-waits.ts'
 import { Gate } from './gate.ts'
 import { scriptedDriver } from './scripted-driver.ts'
 import { type Program, SimulatedMachine } from './simulated-keepers.ts'
@@ -267,7 +268,10 @@ export class TestHub {
 
   /** Resolves at the first message that passes, past or to come. */
   async heard(passes: (message: NodeMessage) => boolean): Promise<void> {
-    while (!this.received.some(passes)) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    const last = (): string => JSON.stringify(this.received.slice(-3)).slice(0, 2_000)
+    const tell = (): string => `a message of the node; ${this.received.length} came, the last: ${last()}`
+    while (!this.received.some(passes))
+      await waitingFor(tell, new Promise<void>((resolve) => this.#waiting.push(resolve)))
   }
 
   of<T extends NodeMessage['type']>(type: T): readonly Extract<NodeMessage, { type: T }>[] {

@@ -132,7 +132,7 @@ describe('a sound store', () => {
     const store = await open(dir, { scrubDelayMs: 0 })
     await store.commit([put('test/later', 'x')])
 
-    await expect.poll(() => store.condition.state, { timeout: 10_000 }).toBe('sound')
+    await expect.poll(() => store.condition.state).toBe('sound')
     await store.close()
   })
 
