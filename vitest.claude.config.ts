@@ -5,6 +5,7 @@ export default defineConfig({
   test: {
     include: ['test/claude/**/*.test.ts'],
     globalSetup: ['test/claude/binary.ts'],
+    setupFiles: ['test/support/tell-waits.ts'],
     pool: 'forks',
     // The program takes half a second to start on a quiet machine and several on a busy one.
     testTimeout: 120_000,

@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os'
 import { delimiter, join } from 'node:path'
 import { defineConfig } from 'vitest/config'
 
@@ -10,8 +11,10 @@ export default defineConfig({
     // Suites that need the real agent program, which `npm test` must never start, or root; they have commands of their own.
     exclude: ['**/node_modules/**', 'dist/**', 'test/claude/**', 'test/lan/**'],
     env: { PATH: `${guardBin}${delimiter}${process.env['PATH'] ?? ''}` },
-    setupFiles: ['test/guard/setup.ts'],
+    setupFiles: ['test/guard/setup.ts', 'test/support/tell-waits.ts'],
     pool: 'forks',
+    // Half of the suite waits for processes that it started: two at a time, also where there are two processors only.
+    maxWorkers: Math.max(2, availableParallelism() - 1),
     testTimeout: 15_000,
     hookTimeout: 30_000,
     // A poll waits for an event, and on a busy machine that takes more than vitest's one second. Below the test's own

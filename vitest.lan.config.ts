@@ -4,6 +4,7 @@ import { defineConfig } from 'vitest/config'
 export default defineConfig({
   test: {
     include: ['test/lan/**/*.test.ts'],
+    setupFiles: ['test/support/tell-waits.ts'],
     pool: 'forks',
     // A guide is some twenty starts of the program; each takes half a second on a quiet machine and several on a busy one.
     testTimeout: 240_000,

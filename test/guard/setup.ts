@@ -2,8 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
 import process from 'node:process'
-import { afterAll, afterEach } from 'vitest'
-import { openWaits } from '../support/open-waits.ts'
+import { afterAll } from 'vitest'
 
 /**
  * Runs before every test file: takes away what a test could do harm with. Credentials of the person who runs the tests
@@ -24,12 +23,6 @@ for (const name of Object.keys(process.env)) {
 
 const home = mkdtempSync(join(tmpdir(), 'nfltr-test-home-'))
 process.env['HOME'] = home
-
-// A test that ran out of time tells what it waited for.
-afterEach(({ task }) => {
-  const late = task.result?.errors?.find(({ message }) => /^(?:Test|Hook) timed out/.test(message))
-  if (late !== undefined) late.message = [late.message, 'It waited for:', ...openWaits()].join('\n')
-})
 
 afterAll(() => {
   rmSync(home, { recursive: true, force: true })

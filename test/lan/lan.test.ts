@@ -101,7 +101,7 @@ interface World {
   play(turns: Readonly<Record<string, readonly object[]>>): void
   /** Takes the worker's address away and gives it another one of the same network. */
   moveWorker(): void
-  remove(): void
+  remove(): Promise<void>
 }
 
 function newWorld(given: { readonly hasRoute: boolean; readonly network: string }): World {
@@ -127,8 +127,8 @@ function newWorld(given: { readonly hasRoute: boolean; readonly network: string 
       // The route went with the last address that it was on.
       if (given.hasRoute) other.ip('route', 'replace', '224.0.0.0/4', 'dev', other.device)
     },
-    remove: () => {
-      removeAll(folder)
+    remove: async () => {
+      await removeAll(folder)
       remove()
     },
   }

@@ -2,11 +2,13 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
+import { builtProgram } from '../e2e/built-program.ts'
+import { endAll } from '../e2e/machine.ts'
 import { connectTo, type McpSession } from '../e2e/mcp-client.ts'
+import { waitingFor } from '../support/open-waits.ts'
 import { finished, type Namespace } from './namespaces.ts'
 
-const repository = join(import.meta.dirname, '../..')
+const [main, agent] = [await builtProgram('cli/main'), await builtProgram('cli/demo/scripted-agent')]
 
 /** Somebody at a shell of one machine: a home folder, and `nfltr` and `claude` on the PATH. */
 export class Person {
@@ -21,8 +23,8 @@ export class Person {
     this.#namespace = options.namespace
     const bin = join(this.home, 'bin')
     mkdirSync(bin, { recursive: true })
-    program(bin, 'nfltr', `'${join(repository, 'src/cli/main.ts')}'`)
-    program(bin, 'claude', `'${join(repository, 'src/cli/demo/scripted-agent.ts')}' --scenario '${options.scenario}'`)
+    program(bin, 'nfltr', `'${main}'`)
+    program(bin, 'claude', `'${agent}' --scenario '${options.scenario}'`)
     this.#env = { HOME: this.home, PATH: `${bin}:/usr/local/bin:/usr/bin:/bin`, LANG: 'C.UTF-8', NO_COLOR: '1' }
   }
 
@@ -55,7 +57,7 @@ export class Person {
     const child = this.#start(line)
     this.#serving.set(line, child)
     let said = ''
-    return await new Promise((resolve, reject) => {
+    const coming = new Promise<string>((resolve, reject) => {
       const heard = (text: string): void => {
         said += text
         if (until.test(said)) resolve(said)
@@ -64,6 +66,7 @@ export class Person {
       child.stderr?.setEncoding('utf8').on('data', heard)
       child.once('exit', (code) => reject(new Error(`${line}\nended with ${code}:\n${said}`)))
     })
+    return await waitingFor(() => `${until} from ${line}, which said:\n${said}`, coming)
   }
 
   /** Starts a line that goes on and says nothing here. */
@@ -98,13 +101,7 @@ function program(folder: string, name: string, command: string): void {
 }
 
 /** Ends, by their process ids, all that machines with homes in this folder still run, and removes it. */
-export function removeAll(folder: string): void {
-  for (const { pid } of processesOfFolder(folder)) {
-    try {
-      process.kill(pid, 'SIGKILL')
-    } catch {
-      // It had ended by itself.
-    }
-  }
-  rmSync(folder, { recursive: true, force: true, maxRetries: 5, retryDelay: 100 })
+export async function removeAll(folder: string): Promise<void> {
+  await endAll(folder)
+  rmSync(folder, { recursive: true, force: true })
 }

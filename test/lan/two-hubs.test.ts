@@ -139,7 +139,7 @@ async function newWorld(): Promise<World> {
   const sessions: McpSession[] = []
   const remove = async (): Promise<void> => {
     for (const session of sessions) await session.close()
-    removeAll(folder)
+    await removeAll(folder)
     network.remove()
   }
   const scenario = join(folder, 'scenario.json')

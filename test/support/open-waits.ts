@@ -1,6 +1,6 @@
 /**
- * What tests of this process wait for just now. A test that runs out of time says only that it did; test/guard/setup.ts adds
- * what was waited for, and the last that was seen of it.
+ * What tests of this process wait for just now. A test that runs out of time says only that it did; test/support/tell-waits.ts
+ * adds what was waited for, and the last that was seen of it.
  */
 const open = new Set<() => string>()
 
