@@ -19,6 +19,7 @@ import { Changes } from '../src/hub/changes.ts'
 import { History } from '../src/hub/history.ts'
 import { Mailbox } from '../src/hub/mailbox.ts'
 import { keys } from '../src/hub/records.ts'
+import { Waiting } from '../src/hub/waiting.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../src/identity/keys.ts'
 import { makeReceipt } from '../src/identity/receipts.ts'
 import { systemClock } from '../src/platform/clock.ts'
@@ -43,7 +44,7 @@ async function fill(store: Store, agentCount: number, key: PrivateKey): Promise<
   const clock = systemClock()
   const changes = new Changes(clock)
   const history = await History.load({ store, clock, sha256 })
-  const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
+  const mailbox = await Mailbox.load({ engine, store, changes, clock, history, waiting: new Waiting() })
   const agents = await Agents.load({
     engine,
     mark: { isKept: false, set: () => undefined },

@@ -8,6 +8,7 @@ import { Agents } from '../../src/hub/agents.ts'
 import { Changes } from '../../src/hub/changes.ts'
 import { History } from '../../src/hub/history.ts'
 import { Mailbox } from '../../src/hub/mailbox.ts'
+import { Waiting } from '../../src/hub/waiting.ts'
 import { Attempts, type AttemptsOutside } from '../../src/node/attempts.ts'
 import { readAgents, readAttempts } from '../../src/node/records.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -55,7 +56,7 @@ export class Service {
     const clock = systemClock()
     const changes = new Changes(clock)
     const history = await History.load({ store, clock, sha256 })
-    const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
+    const mailbox = await Mailbox.load({ engine, store, changes, clock, history, waiting: new Waiting() })
     const agents = await Agents.load({
       engine,
       mark: { isKept: false, set: () => undefined },

@@ -16,6 +16,7 @@ import { Placing } from './placing.ts'
 import { believedOn, reconcile } from './reconcile.ts'
 import { Restoration } from './restoration.ts'
 import { type Accepted, Sessions } from './sessions.ts'
+import { Waiting } from './waiting.ts'
 import { Watch } from './watch.ts'
 import type { HubWorld } from './world.ts'
 
@@ -44,7 +45,8 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
   const bootIds = new Map<string, string>()
   const believed = new Map<string, ReadonlySet<string>>()
   const randomId = (prefix: string): string => prefix + hex(random.bytes(16))
-  const mailbox = await Mailbox.load({ engine, store, changes, clock, history })
+  const waiting = new Waiting()
+  const mailbox = await Mailbox.load({ engine, store, changes, clock, history, waiting })
   const holder = new Holder(mailbox, { host: facts.host })
 
   const agents: Agents = await Agents.load({
@@ -198,6 +200,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     mailbox,
     nodes,
     placing,
+    waiting,
     keys,
     randomId,
     isHolder: (sessionKey) => holder.isHolder(sessionKey),

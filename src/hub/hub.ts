@@ -107,7 +107,8 @@ export class Hub implements HubApi {
     const { world } = this.#assembly
     await world.toldOf(agentsIn(call))
     const offerId = world.keys.offerIdOf(call.callKey)
-    await world.mailbox.decide({ type: 'requested', sessionKey: call.sessionKey, offerId })
+    // Not waited for: whatever is answered is on disk, and so is all that was decided before it.
+    void world.mailbox.decide({ type: 'requested', sessionKey: call.sessionKey, offerId })
     return { body: await answerCall(world, call) }
   }
 

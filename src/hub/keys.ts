@@ -5,7 +5,7 @@ import type { Clock } from '../ports/clock.ts'
 import type { ToolCall } from '../ports/hub-api.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
-import { type AnswerRecord, keys, prefixes, readRecord } from './records.ts'
+import { type AnswerRecord, keys, prefixes } from './records.ts'
 
 /** What one key stands for while its call runs. */
 export interface KeySlot {
@@ -84,7 +84,8 @@ export class Keys {
     work: (slot: KeySlot) => Promise<string>,
   ): Promise<Answer> {
     const key = keys.answer(call.tool, keyHash)
-    const known = await readRecord<AnswerRecord>(this.#store, key)
+    const bytes = this.#store.getSync(key)
+    const known = bytes === undefined ? undefined : decodeRecord<AnswerRecord>(bytes)
     if (known !== undefined) {
       assertSame(known.digest, digest)
       const { body } = known

@@ -8,8 +8,19 @@ import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
 import type { Changes } from './changes.ts'
+import { FreshEntries, type WholeEntry } from './fresh-entries.ts'
 import type { History } from './history.ts'
-import { type EntryRecord, type EventRecord, keys, prefixes, readAll, readRecord, type SpawnRecord } from './records.ts'
+import {
+  type EntryRecord,
+  type EventRecord,
+  keys,
+  prefixes,
+  type ResultRecord,
+  readAll,
+  readRecord,
+  type SpawnRecord,
+} from './records.ts'
+import type { Waiting } from './waiting.ts'
 
 export interface MailboxParts {
   readonly engine: Engine
@@ -17,6 +28,7 @@ export interface MailboxParts {
   readonly changes: Changes
   readonly clock: Clock
   readonly history: History
+  readonly waiting: Waiting
 }
 
 const utf8 = new TextEncoder()
@@ -27,6 +39,7 @@ const deliveriesPerIncarnation = 1_000_000_000
 /** The hub's inbox: the core's decisions, and the entries and texts that they are about. */
 export class Mailbox {
   readonly #parts: MailboxParts
+  readonly #fresh = new FreshEntries()
   #state: Inbox
   /** When a reply was handed out, in awake time; those found at the start count from the start. */
   readonly #offeredAtMs = new Map<string, number>()
@@ -81,8 +94,9 @@ export class Mailbox {
   /** Puts a result in, with its text. Its number is the one that the decision was given. */
   deliver(tx: Transaction, { text, ...facts }: ResultEntry): void {
     const bytes = utf8.encode(text)
-    const record: EntryRecord = { kind: 'result', ...facts, textBytes: bytes.length }
+    const record: ResultRecord = { kind: 'result', ...facts, textBytes: bytes.length }
     this.#add(tx, record)
+    this.#fresh.add({ record, text: bytes })
     tx.put(keys.text(facts.deliveryId), bytes)
   }
 
@@ -94,7 +108,10 @@ export class Mailbox {
   /** Puts an event in: something that the user has to know, whatever agent it is about. */
   deliverEvent(tx: Transaction, event: Omit<EventRecord, 'kind' | 'event' | 'deliveryId' | 'atMs'>): void {
     const { nextDeliveryId: deliveryId } = this.#state
-    this.#add(tx, { kind: 'event', event: 'alert', deliveryId, atMs: this.#parts.clock.wallMs(), ...event })
+    const atMs = this.#parts.clock.wallMs()
+    const record: EventRecord = { kind: 'event', event: 'alert', deliveryId, atMs, ...event }
+    this.#add(tx, record)
+    this.#fresh.add({ record, text: utf8.encode(record.text) })
   }
 
   /**
@@ -114,7 +131,10 @@ export class Mailbox {
     this.#state = state
     this.#parts.history.add(tx, factsOfInbox(event, effects))
     for (const effect of effects) {
-      for (const entry of effect.entries) tx.put(keys.open(entry.deliveryId), encodeRecord(entry))
+      for (const entry of effect.entries) {
+        tx.put(keys.open(entry.deliveryId), encodeRecord(entry))
+        if (entry.state !== 'undelivered') this.#fresh.delete(entry.deliveryId)
+      }
       for (const deliveryId of effect.settled) tx.delete(keys.open(deliveryId))
       for (const offer of effect.offers) tx.put(keys.offer(offer.offerId), encodeRecord(offer))
       for (const offerId of effect.finished) {
@@ -142,6 +162,11 @@ export class Mailbox {
     return this.#parts.engine.transact((tx) => this.step(tx, event))
   }
 
+  /** An entry that came in last, in memory; also one that is not on disk yet. */
+  fresh(deliveryId: number): WholeEntry | undefined {
+    return this.#fresh.get(deliveryId)
+  }
+
   /** An entry whole, but for its text; undefined for a number that was never given. */
   read(deliveryId: number): Promise<EntryRecord | undefined> {
     return readRecord<EntryRecord>(this.#parts.store, keys.entry(deliveryId))
@@ -159,5 +184,6 @@ export class Mailbox {
     const about = record.kind === 'event' ? {} : { agentId: record.agentId }
     this.step(tx, { type: 'added', kind: record.kind, ...about })
     tx.put(keys.entry(record.deliveryId), encodeRecord(record))
+    this.#parts.waiting.came(tx)
   }
 }

@@ -4,6 +4,7 @@ import { limits } from '../core/limits.ts'
 import type { Agent } from '../core/task-record.ts'
 import type { ToolCall } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import type { WholeEntry } from './fresh-entries.ts'
 import type { KeySlot } from './keys.ts'
 import { cutPage, firstPageJsonBytes, jsonBytes } from './pages.ts'
 import {
@@ -14,13 +15,10 @@ import {
   runningDocument,
   unconfirmedDocument,
 } from './present.ts'
-import type { EventRecord, ResultRecord } from './records.ts'
 import type { HubWorld } from './world.ts'
 
-/** An entry that may go into the reply, read from the store beforehand: it never changes. */
-export interface Candidate {
-  readonly record: ResultRecord | EventRecord
-  readonly text: Uint8Array
+/** An entry that may go into the reply: it never changes. */
+export interface Candidate extends WholeEntry {
   /** It waited when this hub's store was found put back, so it may have been read. */
   readonly isMaybeSeen: boolean
 }
@@ -43,28 +41,65 @@ export interface Reply {
   readonly maxBytes: number
 }
 
-/** Reads as many entries as a reply of this size can hold, in order. Of a text only what can fit is kept. */
+/** As many entries as a reply of this size can hold, in order. Of a text only what can fit is kept. */
+class Candidates {
+  readonly found: Candidate[] = []
+  readonly #world: HubWorld
+  readonly #maxBytes: number
+  #bytes = 0
+
+  constructor(world: HubWorld, maxBytes: number) {
+    this.#world = world
+    this.#maxBytes = maxBytes
+  }
+
+  get isFull(): boolean {
+    return this.found.length > 0 && this.#bytes > this.#maxBytes
+  }
+
+  add({ record, text: whole }: WholeEntry, { isMaybeSeen = false }: OpenEntry): void {
+    // The cut may fall into a character, so what is kept is longer than any page of it.
+    const text = whole.length > this.#maxBytes + 8 ? whole.slice(0, this.#maxBytes + 8) : whole
+    const candidate = { record, text, isMaybeSeen }
+    this.#bytes += jsonBytes(shown(this.#world, candidate)) + firstPageJsonBytes(text, limits.replyTextFirstBytes)
+    this.found.push(candidate)
+  }
+}
+
+/** Candidates out of memory; undefined where one has to be read. */
+export function freshCandidates(
+  world: HubWorld,
+  entries: readonly OpenEntry[],
+  maxBytes: number,
+): readonly Candidate[] | undefined {
+  const candidates = new Candidates(world, maxBytes)
+  for (const entry of entries) {
+    if (candidates.isFull) break
+    const whole = world.mailbox.fresh(entry.deliveryId)
+    if (whole === undefined) return undefined
+    candidates.add(whole, entry)
+  }
+  return candidates.found
+}
+
+/** Candidates from the disk, where they have to be by now. */
 export async function readCandidates(
   world: HubWorld,
   entries: readonly OpenEntry[],
   maxBytes: number,
 ): Promise<readonly Candidate[]> {
-  const found: Candidate[] = []
-  let bytes = 0
-  for (const { deliveryId, isMaybeSeen = false } of entries) {
-    if (found.length > 0 && bytes > maxBytes) break
+  const candidates = new Candidates(world, maxBytes)
+  for (const entry of entries) {
+    if (candidates.isFull) break
+    const { deliveryId } = entry
     const record = await world.mailbox.read(deliveryId)
     if (record === undefined || record.kind === 'spawn') {
       throw new NfltrError('store_damaged', `The entry ${deliveryId} of the inbox was not there.`)
     }
-    const whole = record.kind === 'event' ? utf8.encode(record.text) : await world.mailbox.readText(deliveryId)
-    // The cut may fall into a character, so what is kept is longer than any page of it.
-    const text = whole.length > maxBytes + 8 ? whole.slice(0, maxBytes + 8) : whole
-    const candidate = { record, text, isMaybeSeen }
-    bytes += jsonBytes(shown(world, candidate)) + firstPageJsonBytes(text, limits.replyTextFirstBytes)
-    found.push(candidate)
+    const text = record.kind === 'event' ? utf8.encode(record.text) : await world.mailbox.readText(deliveryId)
+    candidates.add({ record, text }, entry)
   }
-  return found
+  return candidates.found
 }
 
 /**

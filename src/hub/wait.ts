@@ -4,8 +4,9 @@ import type { OpenEntry } from '../core/inbox-state.ts'
 import { limits } from '../core/limits.ts'
 import { type Agent, isActive } from '../core/task-record.ts'
 import type { ToolCall } from '../ports/hub-api.ts'
+import type { Transaction } from '../runtime/engine.ts'
 import { cancelled, type KeySlot } from './keys.ts'
-import { type Reply, readCandidates, writeReply } from './reply.ts'
+import { freshCandidates, type Reply, readCandidates, writeReply } from './reply.ts'
 import type { HubWorld } from './world.ts'
 
 /**
@@ -34,7 +35,11 @@ export async function waitForAgents(world: HubWorld, call: ToolCall, args: WaitI
 
 /** Nothing is marked for a client that is gone: cancelled, or its session over. */
 function assertListening(world: HubWorld, call: ToolCall): void {
-  if (isCancelled(call) || !world.isHolder(call.sessionKey)) throw cancelled()
+  if (isGone(world, call)) throw cancelled()
+}
+
+function isGone(world: HubWorld, call: ToolCall): boolean {
+  return isCancelled(call) || !world.isHolder(call.sessionKey)
 }
 
 function isCancelled(call: ToolCall): boolean {
@@ -51,23 +56,71 @@ export function unknownAgent(agentId: string): NfltrError {
 async function waitForReply(world: HubWorld, call: ToolCall, args: WaitInput, slot: KeySlot): Promise<string> {
   const untilMs = args.timeout_ms === undefined ? undefined : world.clock.nowMs() + args.timeout_ms
   const isOver = (): boolean => untilMs !== undefined && world.clock.nowMs() >= untilMs
-  for (;;) {
-    assertListening(world, call)
-    if (isReady(world, args) || isOver()) {
-      // What is read has to be on disk; what comes in meanwhile is for the next look.
-      const entries = matchingEntries(world, args)
-      await world.engine.settled()
-      const candidates = await readCandidates(world, entries, maxBytes(args))
+  let offered: Promise<string> | undefined
+  let isIdle = false
+  const leave = world.waiting.add((tx) => {
+    if (!isIdle || isGone(world, call)) return
+    const body = offerFresh(world, tx, { call, args, slot })
+    if (body === undefined) return
+    isIdle = false
+    offered = durable(world, tx, body)
+  })
+  try {
+    for (;;) {
+      if (offered !== undefined) return await offered
       assertListening(world, call)
-      const body = await claim(world, call, { args, slot, candidates, isOver: isOver() })
-      if (body !== undefined) return body
-      continue
+      if (isReady(world, args) || isOver()) {
+        const body = await look(world, call, { args, slot, isOver: isOver() })
+        if (body !== undefined) return body
+        continue
+      }
+      isIdle = true
+      await world.changes.next({ untilMs, signal: call.signal })
+      isIdle = false
     }
-    await world.changes.next({ untilMs, signal: call.signal })
+  } finally {
+    leave()
   }
 }
 
+/** Something has just come in for a call that waits. */
+function offerFresh(
+  world: HubWorld,
+  tx: Transaction,
+  { call, args, slot }: { call: ToolCall; args: WaitInput; slot: KeySlot },
+): string | undefined {
+  if (!isReady(world, args)) return undefined
+  const candidates = freshCandidates(world, matchingEntries(world, args), maxBytes(args))
+  if (candidates === undefined) return undefined
+  return writeReply(world, tx, { call, slot, candidates, running: awaited(world, args), maxBytes: maxBytes(args) })
+}
+
+/** Resolves once the transaction is on disk; rejects when nothing will reach it any more. */
+function durable(world: HubWorld, tx: Transaction, body: string): Promise<string> {
+  const outcome = Promise.withResolvers<string>()
+  tx.afterDurable(() => outcome.resolve(body))
+  void world.engine.failed.then(outcome.reject)
+  outcome.promise.catch(() => undefined)
+  return outcome.promise
+}
+
 /** @returns undefined when another wait took what this one was to return */
+async function look(
+  world: HubWorld,
+  call: ToolCall,
+  options: { args: WaitInput; slot: KeySlot; isOver: boolean },
+): Promise<string | undefined> {
+  const { args } = options
+  const entries = matchingEntries(world, args)
+  const fresh = freshCandidates(world, entries, maxBytes(args))
+  if (fresh !== undefined) return await claim(world, call, { ...options, candidates: fresh })
+  // What is read has to be on disk; what comes in meanwhile is for the next look.
+  await world.engine.settled()
+  const candidates = await readCandidates(world, entries, maxBytes(args))
+  assertListening(world, call)
+  return await claim(world, call, { ...options, candidates })
+}
+
 function claim(
   world: HubWorld,
   call: ToolCall,

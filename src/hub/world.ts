@@ -7,6 +7,7 @@ import type { Keys } from './keys.ts'
 import type { Mailbox } from './mailbox.ts'
 import type { Nodes } from './nodes.ts'
 import type { Placing } from './placing.ts'
+import type { Waiting } from './waiting.ts'
 
 /** What this hub is, and a hash: the facts that its process supplies. */
 export interface HubFacts {
@@ -30,6 +31,7 @@ export interface HubWorld {
   readonly mailbox: Mailbox
   readonly nodes: Nodes
   readonly placing: Placing
+  readonly waiting: Waiting
   readonly keys: Keys
   /** An id that nobody can guess: the prefix and 32 hex digits. */
   readonly randomId: (prefix: string) => string

@@ -6,6 +6,9 @@ export interface Transaction {
   put(key: string, value: Uint8Array): void
   delete(key: string): void
 
+  /** Runs `step` when the rest of the decision is made, still in it: what it decides and writes goes into the same batch. */
+  atEnd(step: () => void): void
+
   /** Runs `effect` once this batch, and every batch before it, is on disk; never if the process dies or the store fails first. */
   afterDurable(effect: () => void): void
 }
@@ -79,13 +82,16 @@ export class Engine {
     }
     const batch: StoreOperation[] = []
     const effects: (() => void)[] = []
+    const last: (() => void)[] = []
     this.#isDeciding = true
     try {
       const value = decide({
         put: (key, bytes) => batch.push({ type: 'put', key, value: bytes }),
         delete: (key) => batch.push({ type: 'delete', key }),
+        atEnd: (step) => last.push(step),
         afterDurable: (effect) => effects.push(effect),
       })
+      for (let step = last.shift(); step !== undefined; step = last.shift()) step()
       if (this.#failure !== undefined) return Promise.reject(this.#failure)
       return this.#enqueue(batch, effects, value)
     } catch (error) {

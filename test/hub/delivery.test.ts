@@ -36,6 +36,71 @@ describe('waiting for agents', () => {
     expect(reply.facts).toMatchObject({ undelivered: 0, agents_running: 1, queued: 0 })
   })
 
+  test('is offered what comes in with the batch that it comes in with', async () => {
+    const { twin, end } = await withAgents(1)
+
+    const waiting = twin.ask<WaitReply>('wait_for_agents', {})
+    await settle()
+    const before = twin.store.syncs
+    await end(0)
+
+    expect(texts(await waiting)).toEqual(['answer 0'])
+    const [offer] = twin.disk.keys('hub/offer/', 'hub/offer/~')
+    expect(offer).toBeDefined()
+    expect(twin.store.syncs - before).toBe(1)
+  })
+
+  test('is offered nothing for a client that has gone while it waited', async () => {
+    const { twin, end } = await withAgents(1)
+    const client = new AbortController()
+
+    const waiting = twin.ask<WaitReply>('wait_for_agents', {}, { signal: client.signal })
+    await settle()
+    client.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'timed_out' })
+    await end(0)
+
+    expect(await twin.wait()).toMatchObject({ results: [{ text: 'answer 0' }], unconfirmed: [] })
+  })
+
+  test('goes to one of two calls that wait, to the one that waited first', async () => {
+    const { twin, end } = await withAgents(2)
+
+    const first = twin.wait()
+    await settle()
+    const second = twin.wait()
+    await settle()
+    await end(0)
+    await end(1)
+
+    expect([texts(await first), texts(await second)]).toEqual([['answer 0'], ['answer 1']])
+  })
+
+  test('waits for all, and is offered all in the batch of the last', async () => {
+    const { twin, agents, end } = await withAgents(3)
+
+    const waiting = twin.wait({ mode: 'all', agent_ids: agents })
+    await settle()
+    for (const no of [0, 1, 2]) await end(no)
+
+    expect(texts(await waiting)).toEqual(['answer 0', 'answer 1', 'answer 2'])
+  })
+
+  test('returns texts that are too much to be kept in memory, whole and in order', async () => {
+    const { twin, agents, end } = await withAgents(3)
+    const long = 'x'.repeat(700_000)
+
+    const waiting = twin.wait({ mode: 'all', agent_ids: agents, max_bytes: 100_000 })
+    await settle()
+    for (const no of [0, 1, 2]) await end(no, `${no} ${long}`)
+    const reply = await waiting
+
+    const more = reply.results.length < 3 ? (await twin.wait({ max_bytes: 100_000 })).results : []
+    const found = [...reply.results, ...more]
+    expect(found.map(({ text }) => text.slice(0, 3))).toEqual(['0 x', '1 x', '2 x'])
+    expect(found.map((result) => result['text_bytes'])).toEqual([700_002, 700_002, 700_002])
+  })
+
   test('returns at once when nothing runs', async () => {
     const { twin } = await withAgents(0)
 

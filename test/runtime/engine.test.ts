@@ -45,6 +45,29 @@ describe('engine', () => {
     expect(store.disk.read('lane/a')).toEqual(bytes)
   })
 
+  test('makes last steps in the decision itself, those of a last step too, and writes them in its batch', async () => {
+    const { engine, sync, store } = await gatedStore()
+    const seen: string[] = []
+
+    const outcome = engine.transact((tx) => {
+      tx.atEnd(() => {
+        seen.push('last')
+        tx.put('lane/b', bytes)
+        tx.atEnd(() => seen.push('last of all'))
+        tx.afterDurable(() => seen.push('durable'))
+      })
+      tx.put('lane/a', bytes)
+      seen.push('decided')
+    })
+    expect(seen).toEqual(['decided', 'last', 'last of all'])
+    await sync()
+    await outcome
+
+    expect(store.syncs).toBe(1)
+    expect(store.disk.read('lane/b')).toEqual(bytes)
+    expect(seen.at(-1)).toBe('durable')
+  })
+
   test('runs effects in the order of decisions, those of a decision that wrote nothing too', async () => {
     const { engine, sync } = await gatedStore()
     const seen: number[] = []
