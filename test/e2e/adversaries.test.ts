@@ -133,7 +133,7 @@ describe('a mesh', () => {
     await expect.poll(() => stateOf(session, 'vm1'), soon).toBe('online')
     await expect.poll(() => stateOf(third, 'vm1'), soon).not.toBe('online')
     const late = await third
-      .tool('spawn_agent', { brief: 'work of the revoked', timeout_ms: 15_000 })
+      .tool('spawn_agent', { brief: 'work of the revoked', timeout_ms: 5_000 })
       .catch((e: unknown) => ({ error: String(e) }))
     const ended = await third
       .tool('wait_for_agents', { timeout_ms: 25_000 })

@@ -1,11 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
-import { mkdir, mkdtemp, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
-import { setTimeout as pause } from 'node:timers/promises'
-import { processesOfFolder } from '../../src/platform/processes-of-folder.ts'
 import { waitingFor } from '../support/open-waits.ts'
+import { removeFolder } from '../support/remove-folder.ts'
 import { builtProgram } from './built-program.ts'
 
 /**
@@ -51,8 +50,6 @@ export interface Running {
 
 /** A command, or a line of one, that is not there by then hangs. Below the time-out of hooks, whose message says nothing. */
 const boundMs = 50_000
-
-const lookEveryMs = 10
 
 export const repository = join(import.meta.dirname, '../..')
 
@@ -102,32 +99,10 @@ export async function newMachine(
     start: (args, run = {}) => running(follow(launch([...args, '--json'], run), args)),
     [Symbol.asyncDispose]: async () => {
       for (const child of started) child.kill('SIGKILL')
-      await endAll(folder)
-      await rm(folder, { recursive: true, force: true })
+      await removeFolder(folder)
     },
   }
   return machine
-}
-
-/**
- * Ends every process that names a folder, by its process id: hubs and keepers detach from whoever started them. Resolves once
- * none is left, since one that still writes lets nobody remove its folder.
- */
-export async function endAll(folder: string): Promise<void> {
-  const end = async (): Promise<void> => {
-    for (let rest = processesOfFolder(folder); rest.length > 0; rest = processesOfFolder(folder)) {
-      for (const { pid } of rest) {
-        try {
-          process.kill(pid, 'SIGKILL')
-        } catch {
-          // It had ended by itself.
-        }
-      }
-      await pause(lookEveryMs)
-    }
-  }
-  const tell = (): string => `the end of ${JSON.stringify(processesOfFolder(folder))}`
-  await waitingFor(tell, end())
 }
 
 /** A process whose words are kept. */

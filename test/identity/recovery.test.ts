@@ -16,7 +16,8 @@ async function owner(): Promise<{ readonly home: Home; readonly meshId: string }
   return { home, meshId }
 }
 
-describe('a recovery file', () => {
+// A passphrase costs half a second of a processor by design, and a test asks for up to five.
+describe('a recovery file', { timeout: 60_000 }, () => {
   test('makes another machine an owner of the mesh, under a name of its own', async () => {
     const lost = await owner()
     const { text } = await exportMeshKey(lost.home, passphrase)

@@ -1,15 +1,13 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
 import { NfltrError } from '../../src/core/errors.ts'
 import type { JournalRecord } from '../../src/core/journal.ts'
-import { keeperName } from '../../src/keeper/adopted-keeper.ts'
-import { readHeader } from '../../src/keeper/attempt-folder.ts'
 import { createKeepers } from '../../src/keeper/client.ts'
 import { systemClock } from '../../src/platform/clock.ts'
-import { isAlive } from '../../src/platform/process-table.ts'
 import type { Keeper, KeeperLaunch, Keepers } from '../../src/ports/keepers.ts'
+import { removeFolder } from '../support/remove-folder.ts'
 
 /** A home of its own with keepers in it; disposing it ends whatever still runs there. */
 export interface KeeperHome extends AsyncDisposable {
@@ -30,19 +28,11 @@ export async function keeperHome(
     attemptsDir,
     keepers,
     async [Symbol.asyncDispose]() {
-      for (const { attemptId } of await keepers.find()) {
-        await keepers.sweep(attemptId)
-        await keeperEnded(join(attemptsDir, attemptId))
-      }
-      await rm(base, { recursive: true, force: true })
+      for (const { attemptId } of await keepers.find()) await keepers.sweep(attemptId)
+      // A keeper exits right after its last record; until then it holds its files open, and their room on the disk.
+      await removeFolder(base)
     },
   }
-}
-
-/** A keeper exits right after its last record; until then it holds its files open, and their room on the disk. */
-async function keeperEnded(folder: string): Promise<void> {
-  const header = await readHeader(folder)
-  while (header !== undefined && isAlive(keeperName(header))) await new Promise(setImmediate)
 }
 
 export function keepersAt(home: string): Keepers {

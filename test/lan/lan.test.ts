@@ -1,9 +1,10 @@
 import { copyFileSync, existsSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { removeFolder } from '../support/remove-folder.ts'
 import { stepsOfGuide } from './guide.ts'
 import { onASwitch, whyNoNamespaces } from './namespaces.ts'
-import { Person, removeAll } from './person.ts'
+import { Person } from './person.ts'
 
 const answer = 'hello from the worker'
 const joinAgain = 'nfltr node join --listen /ip4/0.0.0.0/tcp/0'
@@ -128,7 +129,7 @@ function newWorld(given: { readonly hasRoute: boolean; readonly network: string 
       if (given.hasRoute) other.ip('route', 'replace', '224.0.0.0/4', 'dev', other.device)
     },
     remove: async () => {
-      await removeAll(folder)
+      await removeFolder(folder)
       remove()
     },
   }

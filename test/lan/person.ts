@@ -1,9 +1,8 @@
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { builtProgram } from '../e2e/built-program.ts'
-import { endAll } from '../e2e/machine.ts'
 import { connectTo, type McpSession } from '../e2e/mcp-client.ts'
 import { waitingFor } from '../support/open-waits.ts'
 import { finished, type Namespace } from './namespaces.ts'
@@ -98,10 +97,4 @@ export class Person {
 
 function program(folder: string, name: string, command: string): void {
   writeFileSync(join(folder, name), `#!/bin/sh\nexec '${process.execPath}' ${command} "$@"\n`, { mode: 0o755 })
-}
-
-/** Ends, by their process ids, all that machines with homes in this folder still run, and removes it. */
-export async function removeAll(folder: string): Promise<void> {
-  await endAll(folder)
-  rmSync(folder, { recursive: true, force: true })
 }

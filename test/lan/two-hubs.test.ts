@@ -2,8 +2,9 @@ import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { McpSession } from '../e2e/mcp-client.ts'
+import { removeFolder } from '../support/remove-folder.ts'
 import { onASwitch, whyNoNamespaces } from './namespaces.ts'
-import { Person, removeAll } from './person.ts'
+import { Person } from './person.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -139,7 +140,7 @@ async function newWorld(): Promise<World> {
   const sessions: McpSession[] = []
   const remove = async (): Promise<void> => {
     for (const session of sessions) await session.close()
-    await removeAll(folder)
+    await removeFolder(folder)
     network.remove()
   }
   const scenario = join(folder, 'scenario.json')

@@ -1,8 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtemp, readdir, readFile, realpath, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, readFile, realpath, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import process from 'node:process'
 import { fileURLToPath } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { NodeMessage } from '../../src/core/messages.ts'
@@ -11,6 +12,7 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { processesWithMark } from '../../src/platform/process-table.ts'
 import { nodeFacts } from '../contracts/memory-link.ts'
 import { installFakeClaude } from '../fixtures/fake-claude/install.ts'
+import { removeFolder } from '../support/remove-folder.ts'
 import { IpcLink, type IpcMessage } from './ipc-link.ts'
 import { claim, ref, TestHub } from './world.ts'
 
@@ -26,6 +28,9 @@ const scenario = {
     again: [{ say: 'Again.' }],
   },
 }
+
+// Sweeps look through the whole machine: the attempts are this process's alone.
+const [a1, a2] = [`a1-${process.pid}`, `a2-${process.pid}`]
 
 const messageId = `msg_${'a'.repeat(32)}`
 
@@ -45,7 +50,7 @@ afterEach(async () => {
   await kill()
   const keepers = keepersOf()
   for (const { attemptId } of await keepers.find()) await keepers.sweep(attemptId)
-  await rm(home, { recursive: true, force: true })
+  await removeFolder(home)
 })
 
 function keepersOf() {
@@ -102,22 +107,22 @@ describe('a node process', { timeout: 120_000 }, () => {
   test('runs a turn of the agent program to its receipt, and leaves nothing running', async () => {
     await start()
 
-    await hub.send(claim('a1', { request: { brief: 'hello' } }))
+    await hub.send(claim(a1, { request: { brief: 'hello' } }))
     await hub.heard(isType('receipt'))
 
     expect(hub.of('ended')).toMatchObject([{ result: { outcome: 'completed', text: 'Hello.' } }])
-    expect(processesWithMark('att_a1')).toEqual([])
+    expect(processesWithMark(`att_${a1}`)).toEqual([])
     expectGapless()
   })
 
   test('killed with -9 in the middle of a turn takes it over, and its result comes once', async () => {
     await start()
-    await hub.send(claim('a1', { request: { brief: 'talk' } }))
+    await hub.send(claim(a1, { request: { brief: 'talk' } }))
     await hub.heard(isText('One.'))
 
     await kill()
     await start()
-    await hub.send({ type: 'steer', commandId: 'steer-1', ref: ref(), messageId, text: 'go on' })
+    await hub.send({ type: 'steer', commandId: 'steer-1', ref: ref(a1), messageId, text: 'go on' })
     await hub.heard(isType('receipt'))
 
     expect(hub.of('ended')).toMatchObject([
@@ -125,18 +130,18 @@ describe('a node process', { timeout: 120_000 }, () => {
     ])
     expect(texts()).toEqual(['One.', 'Two.'])
     expect(hub.of('started')).toHaveLength(1)
-    expect(processesWithMark('att_a1')).toEqual([])
+    expect(processesWithMark(`att_${a1}`)).toEqual([])
     expectGapless()
   })
 
   test('that was not there when a turn ended finds how', async () => {
     await start()
-    await hub.send(claim('a1', { request: { brief: 'file' } }))
+    await hub.send(claim(a1, { request: { brief: 'file' } }))
     await hub.heard(isText('Begun.'))
 
     await kill()
     await writeFile(join(await workspace(), 'go'), '')
-    const keeper = await keepersOf().adopt('att_a1')
+    const keeper = await keepersOf().adopt(`att_${a1}`)
     for await (const record of keeper.records({ fromOffset: 0, signal: AbortSignal.any([]) })) {
       if (record.type === 'exit') break
     }
@@ -153,30 +158,30 @@ describe('a node process', { timeout: 120_000 }, () => {
 
   test('killed right after a stop was given carries it out', async () => {
     await start()
-    await hub.send(claim('a1', { request: { brief: 'hang' } }))
+    await hub.send(claim(a1, { request: { brief: 'hang' } }))
     await hub.heard(isText('Thinking.'))
 
-    await hub.send({ type: 'stop', commandId: 'stop-1', ref: ref() })
+    await hub.send({ type: 'stop', commandId: 'stop-1', ref: ref(a1) })
     await hub.session.caughtUp()
     await kill()
     await start()
     await hub.heard(isType('receipt'))
 
     expect(hub.of('ended')).toMatchObject([{ result: { outcome: 'stopped', stopCommandId: 'stop-1' } }])
-    expect(processesWithMark('att_a1')).toEqual([])
+    expect(processesWithMark(`att_${a1}`)).toEqual([])
   })
 
   test('goes on with an agent in its session and its folder after it was killed', async () => {
     await start()
-    await hub.send(claim('a1', { request: { brief: 'hello' } }))
+    await hub.send(claim(a1, { request: { brief: 'hello' } }))
     await hub.heard(isType('receipt'))
     const sessionId = hub.of('started')[0]?.sessionId ?? ''
     await writeFile(join(await workspace(), 'kept'), 'x')
 
     await kill()
     await start()
-    await hub.send(claim('a2', { turn: 2, resumeSessionId: sessionId, request: { brief: 'again' } }))
-    await hub.heard((message) => message.type === 'receipt' && message.ref.attemptId === 'att_a2')
+    await hub.send(claim(a2, { turn: 2, resumeSessionId: sessionId, request: { brief: 'again' } }))
+    await hub.heard((message) => message.type === 'receipt' && message.ref.attemptId === `att_${a2}`)
 
     expect(hub.of('ended')[1]).toMatchObject({ result: { outcome: 'completed', text: 'Again.' } })
     expect(hub.of('started')[1]?.sessionId).toBe(sessionId)
@@ -186,9 +191,9 @@ describe('a node process', { timeout: 120_000 }, () => {
 
   test('says that a keeper is gone that was killed with it', async () => {
     await start()
-    await hub.send(claim('a1', { request: { brief: 'hang' } }))
+    await hub.send(claim(a1, { request: { brief: 'hang' } }))
     await hub.heard(isText('Thinking.'))
-    const keeper = await keepersOf().adopt('att_a1')
+    const keeper = await keepersOf().adopt(`att_${a1}`)
     let keeperPid = 0
     for await (const record of keeper.records({ fromOffset: 0, signal: AbortSignal.any([]) })) {
       if (record.type === 'header') keeperPid = record.keeperPid
@@ -202,7 +207,7 @@ describe('a node process', { timeout: 120_000 }, () => {
     await hub.heard(isType('keeper_gone'))
 
     expect(hub.of('ended')).toEqual([])
-    expect(processesWithMark('att_a1')).toEqual([])
+    expect(processesWithMark(`att_${a1}`)).toEqual([])
   })
 })
 

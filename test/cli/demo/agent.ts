@@ -1,10 +1,11 @@
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach } from 'vitest'
 import { installFakeClaude } from '../../fixtures/fake-claude/install.ts'
 import { agentEnvironment, launchFlags } from '../../fixtures/scenarios/launch.ts'
 import { type Line, type Session, startSession } from '../../fixtures/scenarios/session.ts'
+import { removeFolder } from '../../support/remove-folder.ts'
 
 /** A machine for the scripted agent: its folders, and processes of one scenario. Gone after the test. */
 export interface AgentMachine {
@@ -25,7 +26,7 @@ const machines: { root: string; sessions: Session[] }[] = []
 afterEach(async () => {
   for (const { root, sessions } of machines.splice(0)) {
     for (const session of sessions) session.signal('SIGKILL')
-    await rm(root, { recursive: true, force: true })
+    await removeFolder(root)
   }
 })
 

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto'
-import { mkdir, mkdtemp, realpath, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, realpath } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import process from 'node:process'
@@ -13,6 +13,7 @@ import { systemClock } from '../../../../src/platform/clock.ts'
 import { systemPrograms } from '../../../../src/platform/programs.ts'
 import type { AgentDriver, TurnEffect, TurnInput, TurnLaunch } from '../../../../src/ports/agent-driver.ts'
 import type { Keeper, Keepers } from '../../../../src/ports/keepers.ts'
+import { removeFolder } from '../../../support/remove-folder.ts'
 
 /** One agent's folders, and a driver over real keepers: a node without its store and its hub. */
 export interface Bench extends AsyncDisposable {
@@ -92,7 +93,7 @@ export async function bench(options: Partial<ClaudeOptions> & { readonly program
     },
     async [Symbol.asyncDispose]() {
       for (const { attemptId } of await keepers.find()) await keepers.sweep(attemptId)
-      await rm(root, { recursive: true, force: true })
+      await removeFolder(root)
     },
   }
 }
