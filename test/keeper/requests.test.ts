@@ -71,8 +71,9 @@ describe('a request that the node answers', () => {
     const ask = '{"type":"control_request","request_id":"r1","request":{"subtype":"can_use_tool"}}'
     // The second request is answered by the keeper; had the first still been open, it would have been answered before.
     const other = ask.replace('r1', 'r2')
+    // In one write: a command that is kept waiting between two would take the first one back too late.
     await using keeper = await home.keepers.launch(
-      shell(`echo '${ask}'; echo '${cancel}'; echo '${other}'; read -r a; echo done`, { answerBoundMs: 50 }),
+      shell(`printf '%s\\n' '${ask}' '${cancel}' '${other}'; read -r a; echo done`, { answerBoundMs: 50 }),
     )
 
     const heard = await hear(keeper)
