@@ -21,6 +21,7 @@ export const errorCodes = {
   not_a_member: { remedy: 'never', exit: 3 },
   membership_expired: { remedy: 'change', exit: 3 },
   revoked: { remedy: 'never', exit: 3 },
+  mesh_closed: { remedy: 'never', exit: 3 },
   wrong_role: { remedy: 'change', exit: 3 },
   bad_certificate: { remedy: 'never', exit: 3 },
   bad_signature: { remedy: 'never', exit: 3 },

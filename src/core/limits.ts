@@ -28,6 +28,7 @@ export const limits = {
   helloMaxBytes: 16 * 1024,
   revocationsMaxBytes: 1024 * 1024,
   rosterMembersMax: 1000,
+  successionsMax: 8,
   helloTimeoutMs: 5_000,
   refusedPeerPauseMs: 60_000,
   halfOpenMax: 64,

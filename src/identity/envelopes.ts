@@ -13,6 +13,7 @@ import {
   decodeProcessCertificate,
   decodeReceipt,
   decodeRevocations,
+  decodeSuccession,
   encodeAddressRecord,
   encodeDeparture,
   encodeIssuerCertificate,
@@ -20,10 +21,12 @@ import {
   encodeProcessCertificate,
   encodeReceipt,
   encodeRevocations,
+  encodeSuccession,
   type IssuerCertificate,
   type Revocations,
+  type Succession,
 } from '../wire/record-codec.ts'
-import { type PrivateKey, peerIdOfRaw } from './keys.ts'
+import { type PrivateKey, peerIdOfRaw, publicKeyOf } from './keys.ts'
 
 /**
  * Signed things. Each kind has a domain string, which is part of what is signed, and a payload type, so that no signature
@@ -44,14 +47,17 @@ const kinds = {
   process: { domain: 'nfltr/process/1', encode: encodeProcessCertificate, decode: decodeProcessCertificate },
   revocations: { domain: 'nfltr/revocations/1', encode: encodeRevocations, decode: decodeRevocations },
   departure: { domain: 'nfltr/departure/1', encode: encodeDeparture, decode: decodeDeparture },
+  succession: { domain: 'nfltr/succession/1', encode: encodeSuccession, decode: decodeSuccession },
   addresses: { domain: 'nfltr/addresses/1', encode: encodeAddressRecord, decode: decodeAddressRecord },
   receipt: { domain: 'nfltr/receipt/1', encode: encodeReceipt, decode: decodeReceipt },
 } as const
 
 /** Who may sign memberships and revocations: the mesh key itself, and the keys that its issuer certificates name. */
 export interface Issuers {
-  /** PeerId of the mesh key, which is the mesh's id. */
+  /** PeerId of the first mesh key, which is the mesh's id. */
   readonly meshId: string
+  /** PeerIds of the mesh keys that count: the one that signs now, or none. Absent: the first one, which was not replaced. */
+  readonly meshKeys?: readonly string[]
   /** Certificates that were opened against this mesh before. */
   readonly certificates?: readonly IssuerCertificate[]
 }
@@ -72,15 +78,37 @@ export function signIssuerCertificate(meshKey: PrivateKey, certificate: IssuerCe
   return seal(kinds.issuer, meshKey, certificate)
 }
 
-/** @throws {NfltrError} `bad_signature` unless the mesh key signed it */
+/** An opened certificate, with the mesh key that signed it. */
+export type SignedCertificate = IssuerCertificate & { readonly meshKey: string }
+
+/** @throws {NfltrError} `bad_signature` unless a mesh key that counts signed it */
 export async function openIssuerCertificate(
   envelope: Uint8Array,
-  expected: { meshId: string },
-): Promise<IssuerCertificate> {
+  expected: Pick<Issuers, 'meshId' | 'meshKeys'>,
+): Promise<SignedCertificate> {
   const { value, signer } = await open(kinds.issuer, envelope)
   if (value.meshId !== expected.meshId) throw refused('names another mesh')
-  if (signer !== expected.meshId) throw wrongSigner()
-  return value
+  if (!isMeshKey(expected, signer)) throw wrongSigner()
+  return { ...value, meshKey: signer }
+}
+
+export function signSuccession(meshKey: PrivateKey, succession: Succession): Promise<Uint8Array> {
+  return seal(kinds.succession, meshKey, succession)
+}
+
+/**
+ * Whether the key that signed it ever was a key of the mesh is still to be seen: `meshLine`.
+ *
+ * @throws {NfltrError} `bad_signature` unless it is about this mesh and names a key
+ */
+export async function openSuccession(
+  envelope: Uint8Array,
+  expected: { readonly meshId: string },
+): Promise<Succession & { readonly predecessorPeerId: string }> {
+  const { value, signer } = await open(kinds.succession, envelope)
+  if (value.meshId !== expected.meshId) throw refused('names another mesh')
+  publicKeyOf(value.successorPeerId)
+  return { ...value, predecessorPeerId: signer }
 }
 
 export function signProcessCertificate(machineKey: PrivateKey, certificate: ProcessCertificate): Promise<Uint8Array> {
@@ -185,7 +213,7 @@ async function certify(domain: string, envelope: Uint8Array): Promise<RecordEnve
 
 function mayIssue(issuers: Issuers, claim: { signer: string; issuerId: string; atMs?: number }): boolean {
   const { signer, issuerId, atMs } = claim
-  if (issuerId === issuers.meshId) return signer === issuers.meshId
+  if (issuerId === signer && isMeshKey(issuers, signer)) return true
   return (issuers.certificates ?? []).some(
     (certificate) =>
       certificate.meshId === issuers.meshId &&
@@ -193,6 +221,10 @@ function mayIssue(issuers: Issuers, claim: { signer: string; issuerId: string; a
       certificate.keyPeerId === signer &&
       (atMs === undefined || (atMs >= certificate.issuedAtMs && atMs <= certificate.expiresAtMs)),
   )
+}
+
+function isMeshKey({ meshId, meshKeys = [meshId] }: Pick<Issuers, 'meshId' | 'meshKeys'>, peerId: string): boolean {
+  return meshKeys.includes(peerId)
 }
 
 function payloadTypeOf(kind: { readonly domain: string }): Uint8Array {

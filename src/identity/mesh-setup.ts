@@ -1,12 +1,20 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { certificateMaxMs, isMachineName, type Membership, type PeerKind } from '../core/membership.ts'
+import { countingKeys, type MeshLine } from '../core/mesh-line.ts'
 import type { Home, KeyName, OwnMembership } from '../ports/home.ts'
 import type { Random } from '../ports/random.ts'
-import type { IssuerCertificate } from '../wire/record-codec.ts'
-import { openIssuerCertificate, openMembership, signMembership, signProcessCertificate } from './envelopes.ts'
+import {
+  type Issuers,
+  openIssuerCertificate,
+  openMembership,
+  type SignedCertificate,
+  signMembership,
+  signProcessCertificate,
+} from './envelopes.ts'
 import { openCertificates } from './issuer-key.ts'
 import { fingerprintOf, generateKey, keyFromBytes, keyToBytes, type PrivateKey, peerIdOf } from './keys.ts'
+import { loadMeshLine } from './mesh-keys.ts'
 
 export interface CreatedMesh {
   /** PeerId of the mesh key. */
@@ -81,7 +89,11 @@ export interface Machine {
   readonly meshId: string
   readonly membership: Membership
   /** Opened certificates of further owners, for checking other members. */
-  readonly certificates: readonly IssuerCertificate[]
+  readonly certificates: readonly SignedCertificate[]
+  /** The mesh keys that count now. */
+  readonly meshKeys: readonly string[]
+  /** Every key of the mesh, as this home knows them. */
+  readonly line: MeshLine
   readonly files: OwnMembership
 }
 
@@ -108,16 +120,20 @@ export async function loadAnyMachine(home: Home): Promise<Machine> {
   }
   const key = keyFromBytes(bytes)
   const { meshId } = files
-  const certificates: IssuerCertificate[] = [...(await openCertificates(home, meshId))]
-  for (const envelope of files.issuerCertificates) certificates.push(await openIssuerCertificate(envelope, { meshId }))
-  const membership = await openMembership(files.membership, { meshId, certificates })
+  const line = await loadMeshLine(home, meshId, files.successions)
+  // A key that was replaced since grants nothing, and what it signed still says which machine this is.
+  const former: Issuers = { meshId, meshKeys: line.keys }
+  const certificates = [...(await openCertificates(home, former))]
+  for (const envelope of files.issuerCertificates) certificates.push(await openIssuerCertificate(envelope, former))
+  const membership = await openMembership(files.membership, { ...former, certificates })
   const peerId = peerIdOf(key)
   if (membership.machinePeerId !== peerId) {
     throw new NfltrError('bad_certificate', "This machine's membership was made for another key.", {
       hint: 'Restore keys/machine.key from a copy, or join again.',
     })
   }
-  return { key, peerId, meshId, membership, certificates, files }
+  const counting = certificates.filter(({ meshKey }) => meshKey === line.current)
+  return { key, peerId, meshId, membership, certificates: counting, meshKeys: countingKeys(line), line, files }
 }
 
 /** Whether this machine has given its membership up, and what it knew of the mesh is still to be removed. */

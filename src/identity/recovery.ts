@@ -1,11 +1,12 @@
 import { NfltrError } from '../core/errors.ts'
 import { isMachineName, type Role } from '../core/membership.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
-import type { CertificateRecord, Home, RevocationRecord, RosterRecord } from '../ports/home.ts'
+import type { CertificateRecord, Home, RevocationRecord, RosterRecord, SuccessionRecord } from '../ports/home.ts'
 import { signNew } from './admission.ts'
 import { openMembership } from './envelopes.ts'
 import { meshIssuer, openCertificates } from './issuer-key.ts'
-import { fingerprintOf, keyFromBytes, peerIdOf } from './keys.ts'
+import { fingerprintOf, keyFromBytes, keyToBytes, type PrivateKey, peerIdOf } from './keys.ts'
+import { findMeshKey, keepMeshKey, loadMeshLine, meshClosed } from './mesh-keys.ts'
 import { type CreatedMesh, ensureKey } from './mesh-setup.ts'
 import { openRecovery, sealRecovery } from './recovery-file.ts'
 
@@ -16,25 +17,32 @@ interface Recovery {
   readonly members: readonly RosterRecord[]
   readonly revocations: readonly RevocationRecord[]
   readonly certificates: readonly CertificateRecord[]
+  /** Absent where the key of the mesh was never replaced. */
+  readonly successions?: readonly SuccessionRecord[]
 }
 
-/** @throws {NfltrError} `not_owner` where the mesh key is not here; `invalid_argument` for the passphrase */
+/** @throws {NfltrError} `not_owner` where the mesh key is not here; `mesh_closed`; `invalid_argument` for the passphrase */
 export async function exportMeshKey(home: Home, passphrase: string): Promise<{ meshId: string; text: string }> {
-  const key = await home.keys.load('mesh')
-  if (key === undefined) {
+  const own = await home.mesh.loadMembership()
+  const line = own === undefined ? undefined : await loadMeshLine(home, own.meshId, own.successions)
+  if (line?.dispute !== undefined) throw meshClosed(line.dispute)
+  const key = line === undefined ? undefined : await findMeshKey(home, line)
+  if (line === undefined || key === undefined) {
     throw new NfltrError('not_owner', 'The key of the mesh is not on this machine.', {
-      hint: 'Export it on the machine that ran `nfltr mesh create`.',
+      hint: 'Export it on the machine that made the mesh, or that imported or replaced its key.',
     })
   }
   const members = await home.mesh.roster()
+  const successions = await home.mesh.successions()
   const recovery: Recovery = {
-    key,
+    key: keyToBytes(key),
     serial: Math.max(0, ...members.map(({ serial }) => serial)),
     members,
     revocations: await home.mesh.revocations(),
     certificates: await home.mesh.certificates(),
+    ...(successions.length === 0 ? {} : { successions }),
   }
-  const meshId = peerIdOf(keyFromBytes(key))
+  const { meshId } = line
   return { meshId, text: await sealRecovery(encodeRecord(recovery), { meshId, passphrase }) }
 }
 
@@ -51,7 +59,6 @@ export async function importMeshKey(
   const { meshId, payload } = await openRecovery(given.text, given.passphrase)
   const recovery = decodeRecord<Recovery>(payload)
   const key = keyFromBytes(recovery.key)
-  if (peerIdOf(key) !== meshId) throw new NfltrError('bad_signature', 'The file names another mesh than its key.')
   const lock = await home.issuer.lock()
   try {
     const existing = await home.mesh.loadMembership()
@@ -64,16 +71,14 @@ export async function importMeshKey(
         },
       )
     }
-    if ((await home.keys.load('mesh')) !== undefined) {
-      throw new NfltrError('already_exists', 'The mesh key is on this machine already.')
-    }
+    await refuseKey(home, { key, meshId, recovery })
     const peerId = peerIdOf(await ensureKey(home, 'machine'))
     await ensureKey(home, 'issuer')
     await restoreDirectory(home, recovery)
     const own = await ownPlace(home, { meshId, peerId, name: given.name })
-    await home.keys.create('mesh', recovery.key)
+    await keepMeshKey(home, key)
     await home.issuer.takeName(own.name, peerId)
-    const { envelope, membership } = await signNew(home.issuer, meshIssuer(key), {
+    const { envelope, membership } = await signNew(home.issuer, meshIssuer(key, meshId), {
       machinePeerId: peerId,
       name: own.name,
       roles: own.roles,
@@ -91,8 +96,36 @@ export async function importMeshKey(
   }
 }
 
+/** @throws {NfltrError} `already_exists`; `invalid_argument` for a key that was replaced; `bad_signature`, `mesh_closed` */
+async function refuseKey(
+  home: Home,
+  given: { readonly key: PrivateKey; readonly meshId: string; readonly recovery: Recovery },
+): Promise<void> {
+  const { key, meshId, recovery } = given
+  const shown = (recovery.successions ?? []).flatMap(({ envelope, conflict }) => [
+    envelope,
+    ...(conflict === undefined ? [] : [conflict]),
+  ])
+  const line = await loadMeshLine(home, meshId, shown)
+  if (line.dispute !== undefined) throw meshClosed(line.dispute)
+  const peerId = peerIdOf(key)
+  if (!line.keys.includes(peerId)) {
+    throw new NfltrError('bad_signature', 'The file names another mesh than its key.')
+  }
+  if (peerId !== line.current) {
+    throw new NfltrError('invalid_argument', 'The key in the file was replaced: it lets nobody in any more.', {
+      hint: 'Take a file that was exported after that, from the machine that replaced the key.',
+      details: { argument: 'file' },
+    })
+  }
+  if ((await findMeshKey(home, line)) !== undefined) {
+    throw new NfltrError('already_exists', 'The mesh key is on this machine already.')
+  }
+}
+
 /** What is newer here stays: the file may be old. */
 async function restoreDirectory(home: Home, recovery: Recovery): Promise<void> {
+  for (const record of recovery.successions ?? []) await home.mesh.saveSuccession(record)
   for (const record of recovery.members) {
     const known = await home.mesh.member(record.peerId)
     if (known === undefined || known.serial < record.serial) await home.mesh.saveMember(record)
@@ -106,7 +139,8 @@ async function ownPlace(
   self: { readonly meshId: string; readonly peerId: string; readonly name: string },
 ): Promise<{ readonly name: string; readonly roles: readonly Role[]; readonly highestSerial: number }> {
   const { meshId, peerId } = self
-  const issuers = { meshId, certificates: await openCertificates(home, meshId) }
+  const former = { meshId, meshKeys: (await loadMeshLine(home, meshId)).keys }
+  const issuers = { ...former, certificates: await openCertificates(home, former) }
   const records = await home.mesh.roster()
   const opened = await Promise.all(
     records.map((record) => openMembership(record.membership, issuers).catch(() => undefined)),

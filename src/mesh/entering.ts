@@ -93,11 +93,11 @@ export class Entering {
 
   /** A joiner runs under its machine's key; where it is not the node it certifies itself as the process it is. */
   async #standingAfterJoin(kept: OwnMembership): Promise<Standing> {
-    const { meshId, membership, issuerCertificates: certificates } = kept
+    const { meshId, membership, issuerCertificates: certificates, successions = [] } = kept
     const { mesh, process } = this.#options
-    if (process.kind === 'node') return { meshId, membership, certificates }
+    if (process.kind === 'node') return { meshId, membership, certificates, successions }
     const nowMs = mesh.clock.wallMs()
     const certificate = await certifyProcess({ key: mesh.key, meshId }, { ...process, nowMs })
-    return { meshId, membership, certificates, certificate }
+    return { meshId, membership, certificates, successions, certificate }
   }
 }

@@ -125,6 +125,7 @@ export class Greeter {
       listsFor: (hello) => trust.listsBeyond(hello.revocationVersions),
       heard: ({ hasLists }) => admission.heardHello({ hasLists }),
       learn: async (hello, lists) => {
+        await trust.takeSuccessions(hello.successions)
         await trust.takeCertificates(hello.issuerCertificates)
         await trust.takeLists(lists)
       },

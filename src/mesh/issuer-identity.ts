@@ -1,8 +1,9 @@
 import { NfltrError } from '../core/errors.ts'
 import { isWithin, judgeClaimant } from '../core/membership.ts'
-import { openIssuerCertificate, openMembership, openProcessCertificate } from '../identity/envelopes.ts'
+import { countingKeys } from '../core/mesh-line.ts'
+import { type Issuers, openIssuerCertificate, openMembership, openProcessCertificate } from '../identity/envelopes.ts'
+import { lineOf, meshClosed } from '../identity/mesh-keys.ts'
 import type { JoinChallenge } from '../wire/handshake-codec.ts'
-import type { IssuerCertificate } from '../wire/record-codec.ts'
 import type { OwnStanding } from './standing.ts'
 import type { Trust } from './trust.ts'
 
@@ -18,6 +19,7 @@ export function challengeOf(
     issuerMembership: membership,
     issuerCertificate: certificate ?? new Uint8Array(0),
     issuerCertificates: side.trust.certificateEnvelopes(),
+    successions: side.trust.successionEnvelopes(),
     ...proven,
   }
 }
@@ -38,8 +40,7 @@ export async function checkIssuer(
   },
 ): Promise<void> {
   const { meshId, issuerPeerId, ownPeerId, wallMs } = expected
-  const certificates = await certificatesOf(challenge.issuerCertificates, meshId)
-  const membership = await openMembership(challenge.issuerMembership, { meshId, certificates })
+  const membership = await openMembership(challenge.issuerMembership, await issuersShown(challenge, meshId))
   const certificate = await openProcessCertificate(challenge.issuerCertificate, {
     machinePeerId: membership.machinePeerId,
   })
@@ -58,10 +59,18 @@ export async function checkIssuer(
   })
 }
 
-/** @throws {NfltrError} `bad_signature` for one that the mesh key did not sign */
-export function certificatesOf(
-  envelopes: readonly Uint8Array[],
+/**
+ * Who may sign, by what an issuer shows of it to a machine that knows nothing but the first key of the mesh.
+ *
+ * @throws {NfltrError} `bad_signature` for a certificate that the mesh key did not sign; `mesh_closed`
+ */
+export async function issuersShown(
+  shown: Pick<JoinChallenge, 'issuerCertificates' | 'successions'>,
   meshId: string,
-): Promise<readonly IssuerCertificate[]> {
-  return Promise.all(envelopes.map((envelope) => openIssuerCertificate(envelope, { meshId })))
+): Promise<Issuers> {
+  const line = await lineOf(meshId, shown.successions)
+  if (line.dispute !== undefined) throw meshClosed(line.dispute)
+  const meshKeys = countingKeys(line)
+  const open = (envelope: Uint8Array) => openIssuerCertificate(envelope, { meshId, meshKeys })
+  return { meshId, meshKeys, certificates: await Promise.all(shown.issuerCertificates.map(open)) }
 }

@@ -8,7 +8,7 @@ import type { KnockRecord } from '../ports/home.ts'
 import { encodeHandshake, type JoinChallenge, type Joined, type JoinProof } from '../wire/handshake-codec.ts'
 import type { FrameStream } from './frame-stream.ts'
 import { heedingRefusal, receive } from './hello.ts'
-import { certificatesOf, challengeOf, checkIssuer } from './issuer-identity.ts'
+import { challengeOf, checkIssuer, issuersShown } from './issuer-identity.ts'
 import type { IssuerSide, JoinedMembership, JoinerFacts } from './join.ts'
 import { certifyIfOwner, namesIn } from './owners.ts'
 
@@ -84,8 +84,11 @@ async function letIn(
 }
 
 export function joinedOf(side: IssuerSide, membership: Uint8Array): Joined {
-  const issuerCertificates = side.trust.certificateEnvelopes()
-  return { type: 'joined', membership, issuerMembership: side.standing.membership, issuerCertificates, relays: [] }
+  const { trust, standing } = side
+  const issuerCertificates = trust.certificateEnvelopes()
+  const successions = trust.successionEnvelopes()
+  const issuerMembership = standing.membership
+  return { type: 'joined', membership, issuerMembership, issuerCertificates, relays: [], successions }
 }
 
 /** What is kept of a knock: texts that could be anything are checked against what they should be, or left out. */
@@ -173,11 +176,11 @@ export async function takeJoined(
   expected: { readonly meshId: string; readonly joinerPeerId: string },
 ): Promise<JoinedMembership> {
   const { meshId } = expected
-  const { membership, issuerMembership, issuerCertificates, relays } = joined
-  const certificates = await certificatesOf(issuerCertificates, meshId)
-  const body = await openMembership(membership, { meshId, certificates })
+  const { membership, issuerMembership, issuerCertificates, relays, successions } = joined
+  const body = await openMembership(membership, await issuersShown(joined, meshId))
   if (body.machinePeerId !== expected.joinerPeerId) {
     throw new NfltrError('bad_signature', 'The issuer sent a membership of another machine.')
   }
-  return { meshId, membership, issuerMembership, issuerCertificates, relays, body }
+  const line = successions.length === 0 ? {} : { successions }
+  return { meshId, membership, issuerMembership, issuerCertificates, relays, ...line, body }
 }

@@ -17,6 +17,12 @@ export interface LinkReviewOptions {
 /** How long a machine that has left may stay connected, so that it hears that it was heard; in milliseconds. */
 const leaveMs = 2_000
 
+/**
+ * How long a member may stay connected whose membership does not count any more because of who signed it, in milliseconds: the
+ * one that takes its place comes behind the news of that, on the same links.
+ */
+const replacingMs = 5_000
+
 /** The longest that expiry goes unchecked, in milliseconds: a clock that was set shows by then. */
 const reviewAtLeastMs = 10 * 60_000
 
@@ -26,8 +32,8 @@ const reviewAtLeastMs = 10 * 60_000
  */
 export class LinkReview {
   readonly #options: LinkReviewOptions
-  /** Until when links of machines that have left may stay, on the monotonic clock. */
-  readonly #leaving = new WeakMap<MemberLink, number>()
+  /** Until when links may stay for a while, on the monotonic clock. */
+  readonly #untilMs = new WeakMap<MemberLink, number>()
   readonly #lingering = new Set<Timer>()
   #timer: Timer | undefined
   #isClosed = false
@@ -42,6 +48,7 @@ export class LinkReview {
     const { links, quarantine, refusals } = this.#options
     for (const link of links.all()) {
       const objection = this.#objectionTo(link)
+      if (objection === undefined) this.#untilMs.delete(link)
       if (objection === undefined || this.#mayLinger(link, objection)) continue
       refusals.add(objection.code)
       // A renewed member may come again at once; a revoked one is turned away for a while.
@@ -58,11 +65,12 @@ export class LinkReview {
   }
 
   #mayLinger(link: MemberLink, objection: NfltrError): boolean {
-    if (!hasLeft(objection)) return false
+    const delayMs = hasLeft(objection) ? leaveMs : objection.details['former_issuer'] === true ? replacingMs : 0
+    if (delayMs === 0) return false
     const { clock } = this.#options
-    const untilMs = this.#leaving.get(link) ?? clock.nowMs() + leaveMs
-    if (!this.#leaving.has(link)) this.#lingering.add(clock.after(leaveMs, () => this.run()))
-    this.#leaving.set(link, untilMs)
+    const untilMs = this.#untilMs.get(link) ?? clock.nowMs() + delayMs
+    if (!this.#untilMs.has(link)) this.#lingering.add(clock.after(delayMs, () => this.run()))
+    this.#untilMs.set(link, untilMs)
     return clock.nowMs() < untilMs
   }
 

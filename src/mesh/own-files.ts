@@ -18,6 +18,7 @@ export class OwnFiles {
       removeMember: this.#writing(files.removeMember),
       saveRevocations: this.#writing(files.saveRevocations),
       saveCertificate: this.#writing(files.saveCertificate),
+      saveSuccession: this.#writing(files.saveSuccession),
       saveDeparture: this.#writing(files.saveDeparture),
       removeDeparture: this.#writing(files.removeDeparture),
       raiseSeenTime: this.#writing(files.raiseSeenTime),

@@ -100,9 +100,10 @@ export class OwnPlace {
   async take(standing: Standing): Promise<void> {
     const { files } = this.#home
     const { onTrust, onRefused } = this.#options
-    const { meshId, certificates = [] } = standing
+    const { meshId, certificates = [], successions = [] } = standing
     const trust = this.#trust ?? (await Trust.load({ meshId, files, onNews: onTrust, onRefused }))
     this.#trust = trust
+    await trust.takeSuccessions(successions)
     await trust.takeCertificates(certificates)
     const own = await openStanding(standing, trust)
     this.#seenMs = Math.max(this.#seenMs, await files.seenTimeMs())

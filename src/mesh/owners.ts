@@ -18,9 +18,9 @@ export async function certifyOwner(
   signer: IssuerKey,
   owner: { readonly machinePeerId: string; readonly nowMs: number },
 ): Promise<void> {
-  const { meshId, issuerId, key } = signer
+  const { meshId, key, isMeshKey } = signer
   const { machinePeerId, nowMs } = owner
-  if (issuerId !== meshId) throw onlyMeshKey()
+  if (!isMeshKey) throw onlyMeshKey()
   const known = trust.certificateOf(machinePeerId)
   if (known !== undefined && !isDueForRenewal(known, nowMs)) return
   const envelope = await signIssuerCertificate(key, {

@@ -4,6 +4,7 @@ import type { Membership, Role } from '../core/membership.ts'
 import type { Issuers } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
 import type { PrivateKey } from '../identity/keys.ts'
+import type { IssuerBook } from '../ports/home.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
 import { parsePeerAddress } from './addresses.ts'
 import { Entering } from './entering.ts'
@@ -22,8 +23,8 @@ import { OwnPlace } from './own-place.ts'
 import { serveProtocols, sessionLink } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { type RefusalNotice, Refusals } from './refusals.ts'
-import { type Asking, Renewal, renewMember, takeOverFrom } from './renewal.ts'
-import { revoke } from './revoking.ts'
+import { type Asking, Renewal, renewMember, revokeMembers } from './renewal.ts'
+import { type KeyChange, type KeyReplaced, replaceMeshKey } from './replacing-key.ts'
 import type { RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
 import { objectionToSession, sessionProtocol } from './session-streams.ts'
@@ -302,13 +303,12 @@ export class MeshHost implements Peers {
    * @throws {NfltrError} `no_mesh`, `revoked` where this issuer may sign no more
    */
   async revoke(role: IssuerRole, machinePeerIds: readonly string[]): Promise<number> {
-    const trust = this.#trust()
-    const entries = machinePeerIds.map((peerId) => ({
-      peerId,
-      serial: this.#place.roster?.entryOf(peerId)?.membership.body.serial ?? 0,
-    }))
-    const inherited = await takeOverFrom(this.#place, role, machinePeerIds)
-    return await revoke({ ...role, trust, nowMs: this.#place.wallMs() }, [...entries, ...inherited])
+    return await revokeMembers(this.#place, role, machinePeerIds)
+  }
+
+  /** Puts another key in the place of the mesh key. @throws {NfltrError} as `replaceMeshKey` */
+  async replaceKey(book: IssuerBook, keys: KeyChange): Promise<KeyReplaced> {
+    return await replaceMeshKey(this.#place, book, keys)
   }
 
   /**

@@ -3,6 +3,7 @@ import { NfltrError } from '../core/errors.ts'
 import { isDueForRenewal, type Membership, mayRenew, type Role } from '../core/membership.ts'
 import { renewMembership } from '../identity/renewing.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
+import type { Revocation } from '../wire/record-codec.ts'
 import { withPeerId } from './addresses.ts'
 import type { IssuerRole } from './join.ts'
 import { type JoinedMesh, type JoinHostOptions, knockAt } from './join-host.ts'
@@ -10,6 +11,7 @@ import type { MemberLinks } from './member-links.ts'
 import type { OwnPlace } from './own-place.ts'
 import { certifyOwner } from './owners.ts'
 import type { Refusals } from './refusals.ts'
+import { revoke } from './revoking.ts'
 import type { RosterEntry } from './roster.ts'
 
 export interface RenewalOptions {
@@ -234,11 +236,33 @@ export async function renewMember(
   })
   const { machinePeerId } = membership
   const isFurtherOwner = membership.roles.includes('owner') && machinePeerId !== place.facts.machinePeerId
-  if (isFurtherOwner && issuer.signer.issuerId === issuer.signer.meshId) {
+  if (isFurtherOwner && issuer.signer.isMeshKey) {
     await certifyOwner(trust, issuer.signer, { machinePeerId, nowMs: place.wallMs() })
   }
   await roster.take({ membership: envelope, addressRecords: [] })
   return membership
+}
+
+/**
+ * Voids every membership that these machines have so far. Holds here, and is on disk, when it resolves.
+ *
+ * @returns the version of this issuer's list
+ * @throws {NfltrError} `no_mesh`, `revoked` where this issuer may sign no more
+ */
+export async function revokeMembers(
+  place: OwnPlace,
+  issuer: IssuerRole,
+  machinePeerIds: readonly string[],
+): Promise<number> {
+  const { roster, trust } = place
+  if (trust === undefined) throw new NfltrError('no_mesh', 'This machine belongs to no mesh.')
+  const entries = machinePeerIds.map((peerId) => ({
+    peerId,
+    serial: roster?.entryOf(peerId)?.membership.body.serial ?? 0,
+  }))
+  const inherited = await takeOverFrom(place, issuer, machinePeerIds)
+  const { book, signer } = issuer
+  return await revoke({ book, signer, trust, nowMs: place.wallMs() }, [...entries, ...inherited])
 }
 
 /**
@@ -251,7 +275,7 @@ export async function takeOverFrom(
   place: OwnPlace,
   issuer: IssuerRole,
   machinePeerIds: readonly string[],
-): Promise<readonly { readonly peerId: string; readonly serial: number }[]> {
+): Promise<readonly Revocation[]> {
   const { roster, trust } = place
   const issuerIds = machinePeerIds.flatMap((peerId) => trust?.certificateOf(peerId)?.issuerId ?? [])
   for (const { membership } of roster?.entries() ?? []) {

@@ -18,20 +18,23 @@ export interface Revoker {
 const entryKeptMs = limits.membershipTermMs + limits.renewAfterExpiryMs + 2 * clockToleranceMs
 
 /**
- * Publishes this issuer's next list, with these entries added. It holds here, and is on disk, when it resolves; where it
+ * Publishes this issuer's next list, with these entries added, as of now unless they say since when. It holds here, and is on disk, when it resolves; where it
  * goes from here is the roster's work. Entries are forgotten once no membership that they void can be valid or be renewed any more.
  *
  * @returns the list's version
  * @throws {NfltrError} `revoked` where this issuer itself may sign no more; `key_held`
  */
-export function revoke(revoker: Revoker, added: readonly Omit<Revocation, 'atMs'>[]): Promise<number> {
+export function revoke(
+  revoker: Revoker,
+  added: readonly (Omit<Revocation, 'atMs'> & Partial<Pick<Revocation, 'atMs'>>)[],
+): Promise<number> {
   const { trust, book, signer, nowMs } = revoker
   return book.whileRevoking(async () => {
     // Another process of this home may have published since.
     await trust.reload()
     const own = trust.listOf(signer.issuerId)
     const entries = new Map<string, Revocation>()
-    for (const entry of [...own.entries, ...added.map((one) => ({ ...one, atMs: nowMs }))]) {
+    for (const entry of [...own.entries, ...added.map((one) => ({ atMs: nowMs, ...one }))]) {
       if (entry.atMs < nowMs - entryKeptMs) continue
       const known = entries.get(entry.peerId)
       if (known === undefined || known.serial <= entry.serial) entries.set(entry.peerId, entry)

@@ -1,4 +1,5 @@
 import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import {
   decodeRoster,
   encodeRoster,
@@ -51,7 +52,7 @@ export async function exchangeRoster(frames: FrameStream, own: Directory, option
 }
 
 function digestOf({ roster, trust }: Directory): RosterDigest {
-  const entries = roster.entries().flatMap(({ membership: { body }, records }) => [
+  const entries = countingIn({ roster, trust }).flatMap(({ membership: { body }, records }) => [
     {
       peerId: body.machinePeerId,
       serial: body.serial,
@@ -66,12 +67,18 @@ function digestOf({ roster, trust }: Directory): RosterDigest {
   return { type: 'digest', entries: entries.slice(0, 1_000), revocationVersions: trust.versions() }
 }
 
+/** What somebody signed who lets nobody in any more is not had: the peer has what took its place. */
+function countingIn({ roster, trust }: Directory): readonly RosterEntry[] {
+  return roster.entries().filter(({ membership }) => trust.isIssuer(membership.body.issuerId))
+}
+
 function departed(departedSerial: number): { readonly departedSerial?: number } {
   return departedSerial === 0 ? {} : { departedSerial }
 }
 
 async function sendMissing(frames: FrameStream, { roster, trust }: Directory, theirs: RosterDigest): Promise<void> {
   const issuerCertificates = [...trust.certificateEnvelopes()]
+  const successions = trust.successionEnvelopes()
   // One list a page: each may be as long as a page can be.
   for (const list of trust.listsBeyond(theirs.revocationVersions)) {
     await frames.send(
@@ -81,6 +88,7 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
         revocations: [list],
         issuerCertificates,
         departures: [],
+        successions,
         isLast: false,
       }),
     )
@@ -89,7 +97,7 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
   // Former owners' come behind the lists that end them, so that nobody believes one for a moment.
   const everyCertificate = trust.everyCertificateEnvelope()
   const known = new Map(theirs.entries.map((entry) => [entry.peerId, entry]))
-  const missing = roster.entries().flatMap((entry) => missingOf(entry, known) ?? [])
+  const missing = countingIn({ roster, trust }).flatMap((entry) => missingOf(entry, known) ?? [])
   const departures = trust.departuresBeyond((peerId) => known.get(peerId)?.departedSerial ?? 0)
   for (let from = 0; ; from += rosterPageMembers) {
     const members = missing.slice(from, from + rosterPageMembers)
@@ -103,6 +111,7 @@ async function sendMissing(frames: FrameStream, { roster, trust }: Directory, th
         revocations: [],
         issuerCertificates: everyCertificate,
         departures: last,
+        successions,
         isLast,
       }),
     )
@@ -124,7 +133,7 @@ function missingOf(
 }
 
 /** Lists of what was revoked in one mesh: of the mesh key and of each further owner. */
-const listsMax = 9
+const listsMax = 9 + limits.successionsMax
 
 /** As many pages as the largest mesh has, with a page for each list of each issuer. */
 const pagesMax = 1_000 / rosterPageMembers + 1 + 2 * listsMax
@@ -137,6 +146,7 @@ async function takePages(
   let isNews = false
   for (let page = 0; page < pagesMax; page += 1) {
     const push = await receive(frames, 'push')
+    isNews = (await trust.takeSuccessions(push.successions)) || isNews
     isNews = (await trust.takeCertificates(push.issuerCertificates)) || isNews
     isNews = (await trust.takeLists(push.revocations)) || isNews
     for (const member of push.members) {

@@ -21,6 +21,8 @@ export interface Standing {
   readonly membership: Uint8Array
   /** Envelopes of the certificates of further owners that came with the membership. */
   readonly certificates?: readonly Uint8Array[]
+  /** Envelopes of what is known of the keys of the mesh, where they came with the membership. */
+  readonly successions?: readonly Uint8Array[]
   /** Envelope of this process's certificate, signed by the machine. A node has none. */
   readonly certificate?: Uint8Array
 }
@@ -61,7 +63,10 @@ export function openersFor(meshId: string, trust: Pick<Trust, 'openMembership'>)
 export function helloOf(
   process: ProcessFacts,
   standing: Standing,
-  now: { readonly nowMs: number; readonly trust: Pick<Trust, 'versions' | 'certificateEnvelopes'> },
+  now: {
+    readonly nowMs: number
+    readonly trust: Pick<Trust, 'versions' | 'certificateEnvelopes' | 'successionEnvelopes'>
+  },
 ): Hello {
   return {
     type: 'hello',
@@ -71,6 +76,7 @@ export function helloOf(
     membership: standing.membership,
     ...(standing.certificate === undefined ? {} : { processCertificate: standing.certificate }),
     issuerCertificates: now.trust.certificateEnvelopes(),
+    successions: now.trust.successionEnvelopes(),
     incarnation: process.incarnation,
     kind: process.kind,
     ...(process.hubId === undefined ? {} : { hubId: process.hubId }),
@@ -154,13 +160,15 @@ export async function judgeHello(hello: Hello, against: Judgement): Promise<Prov
  * The newest membership of the machine that shows one. Where the issuer of what it shows was revoked, only another's counts:
  * the owner that revoked it made one for each member that it knew.
  *
- * @throws {NfltrError} `bad_signature` where there is none that counts
+ * @throws {NfltrError} `revoked`; `bad_signature` where there is none that counts
  */
 async function newestMembership(envelope: Uint8Array, against: Judgement): Promise<Signed<Membership>> {
   const { trust, newestOf } = against
   const former = await trust.openFormer(envelope)
   const newest = newestOf(former.machinePeerId)
   if (newest !== undefined && newest.body.serial > former.serial && trust.isIssuer(newest.body.issuerId)) return newest
+  const objection = trust.objectionTo(former)
+  if (objection !== undefined) throw objection
   return { body: await trust.openMembership(envelope), envelope }
 }
 

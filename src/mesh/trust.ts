@@ -1,12 +1,15 @@
 import { NfltrError } from '../core/errors.ts'
 import type { Membership } from '../core/membership.ts'
-import { type Issuers, openIssuerCertificate, openMembership, openRevocations } from '../identity/envelopes.ts'
+import type { MeshLine } from '../core/mesh-line.ts'
+import { type Issuers, openMembership, openRevocations, type SignedCertificate } from '../identity/envelopes.ts'
 import { sha256 } from '../identity/hash.ts'
 import type { MeshFiles, RevocationRecord } from '../ports/home.ts'
 import type { Unsubscribe } from '../ports/peers.ts'
 import type { RevocationVersion } from '../wire/handshake-codec.ts'
-import type { IssuerCertificate, Revocation, Revocations } from '../wire/record-codec.ts'
+import type { Revocation, Revocations } from '../wire/record-codec.ts'
 import { Departures } from './departures.ts'
+import { type KeptCertificate, OwnerCertificates } from './owner-certificates.ts'
+import { Successions } from './successions.ts'
 
 /** The part of a home in which trust lies. */
 export type TrustFiles = Pick<
@@ -15,6 +18,8 @@ export type TrustFiles = Pick<
   | 'saveRevocations'
   | 'certificates'
   | 'saveCertificate'
+  | 'successions'
+  | 'saveSuccession'
   | 'departures'
   | 'saveDeparture'
   | 'removeDeparture'
@@ -30,10 +35,14 @@ export interface TrustOptions {
   readonly onRefused: (error: NfltrError) => void
 }
 
-/** An issuer that published two lists of one version: nothing that it signed is accepted any more (rule 15). */
+/**
+ * An issuer that published two lists of one version: nothing that it signed is accepted any more (rule 15). Or a mesh key that
+ * named two successors: nothing of the mesh is (rule 17).
+ */
 export interface TrustAlarm {
   readonly issuerId: string
-  readonly version: number
+  readonly version?: number
+  readonly successors?: readonly string[]
 }
 
 interface KeptList {
@@ -42,14 +51,6 @@ interface KeptList {
   readonly conflict?: { readonly body: Revocations; readonly envelope: Uint8Array }
 }
 
-interface KeptCertificate {
-  readonly body: IssuerCertificate
-  readonly envelope: Uint8Array
-}
-
-/** Issuers of one mesh beside the mesh key; the wire's bound for certificates. */
-const issuersMax = 8
-
 /**
  * Whom this process believes: who may issue, and what was revoked (rules 15, 17). Lists are kept for each issuer by a
  * rising version that is never lowered, also not by another process of this home or by a restart; together they count as one.
@@ -57,14 +58,17 @@ const issuersMax = 8
 export class Trust {
   readonly #options: TrustOptions
   readonly #lists = new Map<string, KeptList>()
-  readonly #certificates = new Map<string, KeptCertificate>()
+  readonly #certificates: OwnerCertificates
   readonly #departures: Departures
+  readonly #successions: Successions
   readonly #stopWatching: Unsubscribe
   #isClosed = false
 
   private constructor(options: TrustOptions) {
     this.#options = options
     this.#departures = new Departures(options)
+    this.#successions = new Successions(options)
+    this.#certificates = new OwnerCertificates(options, this.#successions)
     this.#stopWatching = options.files.watch(() => {
       // A home that cannot be read is told by whoever needs it; the next change is another chance here.
       this.reload().catch(() => {})
@@ -90,11 +94,38 @@ export class Trust {
 
   /** Who may sign now. */
   issuers(): Issuers {
-    const certificates = [...this.#certificates.values()].map(({ body }) => body).filter((body) => !this.#isVoid(body))
-    return { meshId: this.#options.meshId, certificates }
+    const certificates = this.#counting().map(({ body }) => body)
+    return { meshId: this.#options.meshId, meshKeys: this.#successions.counting(), certificates }
   }
 
+  /** The keys of the mesh, and whether they are disputed. */
+  get line(): MeshLine {
+    return this.#successions.line
+  }
+
+  /** Why nothing of the mesh counts any more; `undefined` in a mesh that is in order. */
+  closed(): NfltrError | undefined {
+    return this.#successions.closed()
+  }
+
+  /** Everything that is known of which key of the mesh took the place of which. */
+  successionEnvelopes(): readonly Uint8Array[] {
+    return this.#successions.envelopes()
+  }
+
+  /** Takes successions after checking them; applied at once and on disk when it resolves. @returns whether anything was new */
+  async takeSuccessions(envelopes: readonly Uint8Array[]): Promise<boolean> {
+    return await this.#takeAll(envelopes, (envelope) => this.#successions.take(envelope))
+  }
+
+  /** Owners with a certificate that was not revoked, also where a mesh key signed it that was replaced since. */
+  furtherOwners(): readonly SignedCertificate[] {
+    return this.#certificates.bodies().filter((body) => !this.#isRevokedOwner(body))
+  }
+
+  /** In a mesh that is closed nothing is granted, and what was a membership can still be shown. */
   openMembership(envelope: Uint8Array): Promise<Membership> {
+    if (this.closed() !== undefined) return this.openFormer(envelope)
     return openMembership(envelope, this.issuers())
   }
 
@@ -104,19 +135,20 @@ export class Trust {
    * @throws {NfltrError} `bad_signature` where it never was a membership of this mesh
    */
   openFormer(envelope: Uint8Array): Promise<Membership> {
-    const certificates = [...this.#certificates.values()].map(({ body }) => body)
-    return openMembership(envelope, { meshId: this.#options.meshId, certificates })
+    return openMembership(envelope, this.#formerIssuers())
   }
 
   /** Whether what an issuer has signed counts now. */
   isIssuer(issuerId: string): boolean {
-    const { meshId, certificates = [] } = this.issuers()
-    return issuerId === meshId || certificates.some((certificate) => certificate.issuerId === issuerId)
+    const { meshKeys = [], certificates = [] } = this.issuers()
+    return meshKeys.includes(issuerId) || certificates.some((certificate) => certificate.issuerId === issuerId)
   }
 
   /** Why a membership whose signature holds is not accepted all the same. */
   objectionTo(membership: Membership): NfltrError | undefined {
     const { name, machinePeerId, serial, issuerId } = membership
+    const closed = this.closed()
+    if (closed !== undefined) return closed
     if (this.#conflictOf(issuerId) !== undefined) {
       return new NfltrError(
         'revoked',
@@ -135,7 +167,7 @@ export class Trust {
       })
     }
     const entry = this.revocationOf(machinePeerId, serial)
-    if (entry === undefined) return undefined
+    if (entry === undefined) return this.isIssuer(issuerId) ? undefined : formerIssuer(name)
     return new NfltrError(
       'revoked',
       `The membership of ${name} was revoked at ${new Date(entry.atMs).toISOString()}.`,
@@ -171,12 +203,7 @@ export class Trust {
     envelopes: readonly Uint8Array[],
     isMember: (machinePeerId: string) => boolean,
   ): Promise<boolean> {
-    let isNews = false
-    for (const envelope of envelopes) {
-      isNews = (await this.#passOver(() => this.#departures.take(envelope, isMember))) || isNews
-    }
-    if (isNews) this.#tell()
-    return isNews
+    return await this.#takeAll(envelopes, (envelope) => this.#departures.take(envelope, isMember))
   }
 
   /** What one issuer has revoked so far, with what a list that contradicts it has; version 0 where there is none. */
@@ -187,9 +214,12 @@ export class Trust {
   }
 
   alarms(): readonly TrustAlarm[] {
-    return [...this.#lists].flatMap(([issuerId, { body, conflict }]) =>
+    const { dispute } = this.line
+    const closed = dispute === undefined ? [] : [{ issuerId: dispute.keyPeerId, successors: dispute.successors }]
+    const contradicted = [...this.#lists].flatMap(([issuerId, { body, conflict }]) =>
       conflict === undefined ? [] : [{ issuerId, version: body.version }],
     )
+    return [...closed, ...contradicted]
   }
 
   versions(): readonly RevocationVersion[] {
@@ -204,6 +234,8 @@ export class Trust {
   listsBeyond(versions: readonly RevocationVersion[]): readonly Uint8Array[] {
     const known = new Map<string, RevocationVersion>(versions.map((version) => [version.issuerId, version]))
     return [...this.#lists].flatMap(([issuerId, kept]) => {
+      // Of a mesh key that was replaced: its successor's list says the same, and is the one that is believed.
+      if (this.line.keys.includes(issuerId) && issuerId !== this.line.current) return []
       const theirs = known.get(issuerId) ?? { issuerId, version: 0 }
       if (theirs.version > kept.body.version) return []
       const isSame = theirs.version === kept.body.version && (theirs.digest ?? digestOf(kept)) === digestOf(kept)
@@ -213,46 +245,26 @@ export class Trust {
 
   /** Of every further owner that there ever was, former ones too: what those signed can still be read, and does not count. */
   everyCertificateEnvelope(): readonly Uint8Array[] {
-    return [...this.#certificates.values()].map(({ envelope }) => envelope)
+    return this.#certificates.all().map(({ envelope }) => envelope)
   }
 
   certificateEnvelopes(): readonly Uint8Array[] {
-    return [...this.#certificates.values()].filter(({ body }) => !this.#isVoid(body)).map(({ envelope }) => envelope)
+    return this.#counting().map(({ envelope }) => envelope)
   }
 
   /** What lets the key of a machine sign now. */
-  certificateOf(keyPeerId: string): IssuerCertificate | undefined {
-    return this.issuers().certificates?.find((certificate) => certificate.keyPeerId === keyPeerId)
+  certificateOf(keyPeerId: string): SignedCertificate | undefined {
+    return this.#counting().find(({ body }) => body.keyPeerId === keyPeerId)?.body
   }
 
   /** Takes certificates after checking them; on disk when it resolves. @returns whether anything was new */
   async takeCertificates(envelopes: readonly Uint8Array[]): Promise<boolean> {
-    let isNews = false
-    for (const envelope of envelopes) isNews = (await this.#passOver(() => this.#takeCertificate(envelope))) || isNews
-    if (isNews) this.#tell()
-    return isNews
+    return await this.#takeAll(envelopes, (envelope) => this.#certificates.take(envelope))
   }
 
   /** Takes lists after checking them; applied at once and on disk when it resolves. @returns whether anything was new */
   async takeLists(envelopes: readonly Uint8Array[]): Promise<boolean> {
-    let isNews = false
-    for (const envelope of envelopes) isNews = (await this.#passOver(() => this.#takeList(envelope))) || isNews
-    if (isNews) this.#tell()
-    return isNews
-  }
-
-  async #takeCertificate(envelope: Uint8Array): Promise<boolean> {
-    const body = await openIssuerCertificate(envelope, { meshId: this.#options.meshId })
-    const known = this.#certificates.get(body.issuerId)
-    if (body.issuerId === this.#options.meshId) return false
-    if (known !== undefined && known.body.expiresAtMs >= body.expiresAtMs) return false
-    if (known === undefined && this.#certificates.size >= issuersMax) {
-      throw new NfltrError('queue_full', `A mesh has at most ${issuersMax} further owners.`)
-    }
-    this.#certificates.set(body.issuerId, { body, envelope })
-    const { issuerId, expiresAtMs } = body
-    await this.#options.files.saveCertificate({ issuerId, expiresAtMs, envelope })
-    return true
+    return await this.#takeAll(envelopes, (envelope) => this.#takeList(envelope))
   }
 
   async #takeList(envelope: Uint8Array): Promise<boolean> {
@@ -289,6 +301,7 @@ export class Trust {
   /** Takes what another process of this home has learnt. @throws {NfltrError} `store_damaged` */
   async reload(): Promise<void> {
     const { files } = this.#options
+    if (await this.#successions.reload()) this.#tell()
     await this.takeCertificates((await files.certificates()).map(({ envelope }) => envelope))
     let isNews = await this.#departures.reload()
     for (const record of await files.revocations()) isNews = (await this.#takeStored(record)) || isNews
@@ -304,8 +317,7 @@ export class Trust {
     }
     const isKnown = known !== undefined && known.body.version === record.version
     if (isKnown && (known.conflict !== undefined || record.conflict === undefined)) return false
-    const { meshId } = this.#options
-    const issuers = { meshId, certificates: [...this.#certificates.values()].map(({ body }) => body) }
+    const issuers = this.#formerIssuers()
     const open = async (envelope: Uint8Array) => ({ body: await openRevocations(envelope, issuers), envelope })
     const list = await open(record.envelope)
     const conflict = record.conflict === undefined ? {} : { conflict: await open(record.conflict) }
@@ -313,10 +325,24 @@ export class Trust {
     return true
   }
 
-  /** A certificate whose key was revoked after it was made; the mesh key itself cannot be revoked. */
-  #isVoid(certificate: IssuerCertificate): boolean {
-    if (this.#conflictOf(this.#options.meshId) !== undefined) return true
-    const { keyPeerId, issuerId, issuedAtMs } = certificate
+  /** Whatever ever was signed for this mesh can be read by these, and counts for nothing. */
+  #formerIssuers(): Issuers {
+    return { meshId: this.#options.meshId, meshKeys: this.line.keys, certificates: this.#certificates.bodies() }
+  }
+
+  #counting(): readonly KeptCertificate[] {
+    return this.#certificates.all().filter(({ body }) => !this.#isVoid(body))
+  }
+
+  /** One of a mesh key that was replaced or contradicts itself, or whose own key was revoked. */
+  #isVoid(certificate: SignedCertificate): boolean {
+    const { meshKey } = certificate
+    if (meshKey !== this.line.current || this.#conflictOf(meshKey) !== undefined) return true
+    return this.#isRevokedOwner(certificate)
+  }
+
+  /** Revoked after the certificate was made; the mesh key itself is not revoked, but replaced. */
+  #isRevokedOwner({ keyPeerId, issuerId, issuedAtMs }: SignedCertificate): boolean {
     return [...this.#lists].some(
       ([by, { body }]) =>
         by !== issuerId && body.entries.some((entry) => entry.peerId === keyPeerId && entry.atMs >= issuedAtMs),
@@ -334,6 +360,13 @@ export class Trust {
     ])
   }
 
+  async #takeAll(envelopes: readonly Uint8Array[], take: (envelope: Uint8Array) => Promise<boolean>): Promise<boolean> {
+    let isNews = false
+    for (const envelope of envelopes) isNews = (await this.#passOver(() => take(envelope))) || isNews
+    if (isNews) this.#tell()
+    return isNews
+  }
+
   /** What does not prove itself is counted and passed over: the rest still counts. */
   async #passOver(take: () => Promise<boolean>): Promise<boolean> {
     try {
@@ -348,6 +381,17 @@ export class Trust {
   #tell(): void {
     if (!this.#isClosed) this.#options.onNews()
   }
+}
+
+function formerIssuer(name: string): NfltrError {
+  return new NfltrError(
+    'bad_signature',
+    `The membership of ${name} was signed by a key that lets nobody in any more.`,
+    {
+      hint: 'An owner of the mesh can let the machine in again with a new invite.',
+      details: { former_issuer: true },
+    },
+  )
 }
 
 const refusedCodes: readonly string[] = ['bad_signature', 'invalid_frame', 'frame_too_large', 'queue_full']

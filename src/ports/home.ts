@@ -28,8 +28,8 @@ export interface HomePaths {
   hub(hubId: string): string
 }
 
-/** Which key: the machine's, the mesh's, the issuer's transport key, or that of a hub (`hub-` and its id). */
-export type KeyName = 'machine' | 'mesh' | 'issuer' | `hub-${string}`
+/** Which key: the machine's, the mesh's first one and those that took its place, the issuer's transport key, or that of a hub (`hub-` and its id). */
+export type KeyName = 'machine' | 'mesh' | `mesh-${number}` | 'issuer' | `hub-${string}`
 
 export interface KeyFiles {
   /**
@@ -72,6 +72,8 @@ export interface OwnMembership {
   readonly issuerMembership?: Uint8Array
   readonly issuerCertificates: readonly Uint8Array[]
   readonly relays: readonly string[]
+  /** What the issuer said of the keys of the mesh; absent where none was ever replaced. */
+  readonly successions?: readonly Uint8Array[]
 }
 
 /** One member as the roster keeps it. */
@@ -106,6 +108,16 @@ export interface CertificateRecord {
   readonly issuerId: string
   readonly expiresAtMs: number
   readonly envelope: Uint8Array
+  /** Place of the mesh key that signed it in the line of keys; absent for the first. One of a later key goes first. */
+  readonly keyPlace?: number
+}
+
+/** Which key took the place of a key of the mesh, as an envelope. */
+export interface SuccessionRecord {
+  readonly predecessorPeerId: string
+  readonly envelope: Uint8Array
+  /** One of the same key that names another: the mesh is closed (rule 17). */
+  readonly conflict?: Uint8Array
 }
 
 /** A member that gave its membership up by itself, as an envelope; for each machine the one with the highest serial. */
@@ -139,6 +151,11 @@ export interface MeshFiles {
   certificates(): Promise<readonly CertificateRecord[]>
   /** Keeps a certificate unless one of that issuer that ends as late is kept. @returns whether it was kept */
   saveCertificate(record: CertificateRecord): Promise<boolean>
+
+  /** @throws {NfltrError} `store_damaged` for the first that does not read */
+  successions(): Promise<readonly SuccessionRecord[]>
+  /** Keeps what a key named first, and a conflict beside it. @returns whether anything was kept */
+  saveSuccession(record: SuccessionRecord): Promise<boolean>
 
   departures(): Promise<readonly DepartureRecord[]>
   /** Keeps a departure unless one of that machine with as high a serial is kept. @returns whether it was kept */

@@ -22,6 +22,8 @@ const envelope = bytes(envelopeMaxBytes)
 const addresses = list(limits.addressesMax, limits.addressMaxBytes)
 const relays = list(4, limits.addressMaxBytes)
 const issuerCertificates = list(8, 1024)
+/** Two for each key of the mesh that may be replaced: a second one contradicts the first. */
+const successions = list(2 * limits.successionsMax, 512)
 const revocationVersions = list(64)
 
 /** Revocation lists in one update; together they are bounded by the message (`limits.revocationsMaxBytes`). */
@@ -105,6 +107,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
   Revocations: { mesh_id: id, issuer_id: id, entries: list(10_000) },
   Revocation: { peer_id: id },
   Departure: { mesh_id: id, machine_peer_id: id },
+  Succession: { mesh_id: id, successor_peer_id: id },
   AddressRecord: { mesh_id: id, peer_id: id, kind: word, hub_id: id, addresses, relays },
   ReceiptBody: {
     hub_id: id,
@@ -126,6 +129,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     membership: envelope,
     process_certificate: envelope,
     issuer_certificates: issuerCertificates,
+    successions,
     incarnation: id,
     kind: word,
     hub_id: id,
@@ -142,6 +146,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     nonce: bytes(32),
     proof: bytes(32),
     issuer_certificates: issuerCertificates,
+    successions,
   },
   JoinProof: {
     proof: bytes(32),
@@ -152,7 +157,13 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     arch: word,
     roles_wanted: list(8, 64),
   },
-  Joined: { membership: envelope, issuer_membership: envelope, issuer_certificates: issuerCertificates, relays },
+  Joined: {
+    membership: envelope,
+    issuer_membership: envelope,
+    issuer_certificates: issuerCertificates,
+    relays,
+    successions,
+  },
   RosterDigest: { entries: list(limits.rosterMembersMax), revocation_versions: revocationVersions },
   RosterDigestEntry: { peer_id: id },
   RosterPush: {
@@ -160,6 +171,7 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     revocations: revocationLists,
     issuer_certificates: list(64, 1024),
     departures: list(limits.rosterMembersMax, 1024),
+    successions,
   },
   RosterMember: { membership: envelope, address_records: list(16, envelopeMaxBytes) },
 }

@@ -37,6 +37,8 @@ export interface Hello {
   readonly membership: Uint8Array
   readonly processCertificate?: Uint8Array
   readonly issuerCertificates: readonly Uint8Array[]
+  /** Which keys of the mesh took the place of which. */
+  readonly successions: readonly Uint8Array[]
   /** Random for each start of a process: two live copies of one key are told apart by it (rule 11). */
   readonly incarnation: string
   readonly kind: PeerKind
@@ -87,6 +89,7 @@ export interface JoinChallenge {
   readonly proof: Uint8Array
   /** Of further owners, where one of them signed the issuer's membership. */
   readonly issuerCertificates: readonly Uint8Array[]
+  readonly successions: readonly Uint8Array[]
 }
 
 export interface JoinProof {
@@ -107,6 +110,7 @@ export interface Joined {
   readonly issuerMembership: Uint8Array
   readonly issuerCertificates: readonly Uint8Array[]
   readonly relays: readonly string[]
+  readonly successions: readonly Uint8Array[]
 }
 
 export type HandshakeMessage =
@@ -162,16 +166,21 @@ function toWire(message: HandshakeMessage): WireKind {
       return { case: 'joinStart', value: { nonce, ...defined({ meshId, inviteId }) } }
     }
     case 'join_challenge': {
-      const { type: _, issuerCertificates, ...fields } = message
-      return { case: 'joinChallenge', value: { ...fields, issuerCertificates: [...issuerCertificates] } }
+      const { type: _, issuerCertificates, successions, ...fields } = message
+      const lists = { issuerCertificates: [...issuerCertificates], successions: [...successions] }
+      return { case: 'joinChallenge', value: { ...fields, ...lists } }
     }
     case 'join_proof': {
       const { type: _, nameWanted, rolesWanted, ...fields } = message
       return { case: 'joinProof', value: { ...fields, rolesWanted: [...rolesWanted], ...defined({ nameWanted }) } }
     }
     case 'joined': {
-      const { membership, issuerMembership, issuerCertificates, relays } = message
-      const lists = { issuerCertificates: [...issuerCertificates], relays: [...relays] }
+      const { membership, issuerMembership, issuerCertificates, relays, successions } = message
+      const lists = {
+        issuerCertificates: [...issuerCertificates],
+        relays: [...relays],
+        successions: [...successions],
+      }
       return { case: 'joined', value: { membership, issuerMembership, ...lists } }
     }
     default:
@@ -185,6 +194,7 @@ function toHello(hello: Hello): Extract<WireKind, { case: 'hello' }>['value'] {
     ...rest,
     revisions: [...rest.revisions],
     issuerCertificates: [...rest.issuerCertificates],
+    successions: [...rest.successions],
     revocationVersions: revocationVersions.map(toVersion),
     limits: { frameMaxBytes: rest.limits.frameMaxBytes },
     nowMs: wide(nowMs),
@@ -215,7 +225,7 @@ function fromWire(message: WireMessage): HandshakeMessage {
       return { type: 'join_start', nonce: random32(nonce, 'nonce'), ...defined({ meshId, inviteId }) }
     }
     case 'joinChallenge': {
-      const { meshId, issuerMembership, issuerCertificate, nonce, proof, issuerCertificates } = kind.value
+      const { meshId, issuerMembership, issuerCertificate, nonce, proof, issuerCertificates, successions } = kind.value
       const proven = { nonce: random32(nonce, 'nonce'), proof: random32(proof, 'proof') }
       return {
         type: 'join_challenge',
@@ -223,6 +233,7 @@ function fromWire(message: WireMessage): HandshakeMessage {
         issuerMembership,
         issuerCertificate,
         issuerCertificates,
+        successions,
         ...proven,
       }
     }
@@ -232,13 +243,14 @@ function fromWire(message: WireMessage): HandshakeMessage {
       return { type: 'join_proof', proof: random32(proof, 'proof'), ...facts }
     }
     case 'joined': {
-      const { membership, issuerMembership, issuerCertificates, relays } = kind.value
+      const { membership, issuerMembership, issuerCertificates, relays, successions } = kind.value
       return {
         type: 'joined',
         membership: filled(membership, 'membership'),
         issuerMembership,
         issuerCertificates,
         relays,
+        successions,
       }
     }
     case undefined:
@@ -256,6 +268,7 @@ function fromHello(hello: WireHello): Hello {
     revocationVersions: hello.revocationVersions.map(fromVersion),
     membership: filled(hello.membership, 'membership'),
     issuerCertificates: hello.issuerCertificates,
+    successions: hello.successions,
     incarnation: filled(hello.incarnation, 'incarnation'),
     kind: oneOf(peerKinds, hello.kind, 'kind'),
     softwareVersion: hello.softwareVersion,

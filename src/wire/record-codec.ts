@@ -31,6 +31,7 @@ import {
   ProcessCertificateSchema,
   ReceiptBodySchema,
   RevocationsSchema,
+  SuccessionSchema,
 } from './generated/rev1/records_pb.ts'
 
 /** Lets a further owner's key sign memberships; signed by the mesh key. */
@@ -63,6 +64,13 @@ export interface Departure {
   readonly meshId: string
   readonly machinePeerId: string
   readonly serial: number
+  readonly atMs: number
+}
+
+/** The mesh's key names the one that signs in its place from then on; signed by the key that is replaced. */
+export interface Succession {
+  readonly meshId: string
+  readonly successorPeerId: string
   readonly atMs: number
 }
 
@@ -190,6 +198,19 @@ export function decodeDeparture(bytes: Uint8Array): Departure {
     meshId: filled(wire.meshId, 'mesh_id'),
     machinePeerId: filled(wire.machinePeerId, 'machine_peer_id'),
     serial: Number(wire.serial),
+    atMs: Number(wire.atMs),
+  }
+}
+
+export function encodeSuccession({ atMs, ...rest }: Succession): Uint8Array {
+  return encodeMessage(SuccessionSchema, { ...rest, atMs: wide(atMs) }, payloadMaxBytes)
+}
+
+export function decodeSuccession(bytes: Uint8Array): Succession {
+  const wire = decodeMessage(SuccessionSchema, bytes, payloadMaxBytes)
+  return {
+    meshId: filled(wire.meshId, 'mesh_id'),
+    successorPeerId: filled(wire.successorPeerId, 'successor_peer_id'),
     atMs: Number(wire.atMs),
   }
 }

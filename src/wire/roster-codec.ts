@@ -27,6 +27,8 @@ export interface RosterPush {
   readonly issuerCertificates: readonly Uint8Array[]
   /** Of members that left by themselves. */
   readonly departures: readonly Uint8Array[]
+  /** Which keys of the mesh took the place of which. */
+  readonly successions: readonly Uint8Array[]
   readonly isLast: boolean
 }
 
@@ -66,6 +68,7 @@ export function encodeRoster(message: RosterMessage): Uint8Array {
         revocations: [...message.revocations],
         issuerCertificates: [...message.issuerCertificates],
         departures: [...message.departures],
+        successions: [...message.successions],
         isLast: message.isLast,
       }
       return encodeMessage(RosterMessageSchema, { kind: { case: 'push', value } }, rosterMessageMaxBytes)
@@ -100,6 +103,7 @@ export function decodeRoster(bytes: Uint8Array): RosterMessage {
         revocations: kind.value.revocations,
         issuerCertificates: kind.value.issuerCertificates,
         departures: kind.value.departures,
+        successions: kind.value.successions,
         isLast: kind.value.isLast,
       }
     case undefined:

@@ -62,7 +62,7 @@ export async function greetByHand(
 function helloFor(member: { readonly standing: Standing; readonly kind: PeerKind; readonly hubId?: string }): Hello {
   return helloOf({ peerId: '', incarnation: 'by-hand', softwareVersion: '0.1.0', ...member }, member.standing, {
     nowMs: Date.now(),
-    trust: { versions: () => [], certificateEnvelopes: () => [] },
+    trust: { versions: () => [], certificateEnvelopes: () => [], successionEnvelopes: () => [] },
   })
 }
 

@@ -120,7 +120,14 @@ describe('garbage', () => {
 
     await frames.send(encodeRoster({ type: 'digest', entries: [], revocationVersions: [] }))
     const member = { membership: foreign, addressRecords: [] }
-    const page = { type: 'push', revocations: [], issuerCertificates: [], departures: [], isLast: false } as const
+    const page = {
+      type: 'push',
+      revocations: [],
+      issuerCertificates: [],
+      departures: [],
+      successions: [],
+      isLast: false,
+    } as const
     await frames.send(encodeRoster({ ...page, members: [member, member] }))
     await frames.send(encodeRoster({ ...page, members: [], isLast: true }))
     while ((await frames.read()) !== undefined);
@@ -142,6 +149,7 @@ describe('garbage', () => {
       revocations: [],
       issuerCertificates: [],
       departures: [],
+      successions: [],
       isLast: false,
     })
     for (let index = 0; index < 100; index += 1) await frames.send(page).catch(() => {})

@@ -301,6 +301,7 @@ describe('hello', () => {
       revocationVersions: [],
       membership: await mesh.membership(key),
       issuerCertificates: [],
+      successions: [],
       incarnation: 'aa',
       kind: 'node',
       softwareVersion: '0.1.0',

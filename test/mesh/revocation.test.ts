@@ -368,6 +368,7 @@ describe('a stranger that claims to have newer lists', () => {
       revocationVersions: [{ issuerId: mesh.id, version: 99 }],
       membership,
       issuerCertificates: [],
+      successions: [],
       incarnation: 'x',
       kind: 'node',
       softwareVersion: '0.1.0',

@@ -84,7 +84,7 @@ export class Bench implements AsyncDisposable {
 
   async home(): Promise<Home> {
     const folder = await mkdtemp(join(tmpdir(), 'nfltr-mesh-'))
-    this.defer(() => rm(folder, { recursive: true, force: true }))
+    this.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }))
     return openHome({ home: folder, env: {} })
   }
 

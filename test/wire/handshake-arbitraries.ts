@@ -4,7 +4,13 @@ import { type Membership, type ProcessCertificate, peerKinds, roles } from '../.
 import { outcomes, reasons } from '../../src/core/model.ts'
 import type { ReceiptBody } from '../../src/core/receipt.ts'
 import type { HandshakeMessage } from '../../src/wire/handshake-codec.ts'
-import type { AddressRecord, InvitePayload, IssuerCertificate, Revocations } from '../../src/wire/record-codec.ts'
+import type {
+  AddressRecord,
+  InvitePayload,
+  IssuerCertificate,
+  Revocations,
+  Succession,
+} from '../../src/wire/record-codec.ts'
 import type { RosterMessage } from '../../src/wire/roster-codec.ts'
 import { bytes, count, id, instant, prose, record, small } from './arbitraries.ts'
 
@@ -33,6 +39,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
       membership: envelope,
       processCertificate: envelope,
       issuerCertificates: envelopes,
+      successions: envelopes,
       incarnation: id,
       kind,
       hubId: id,
@@ -47,6 +54,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
       'revocationVersions',
       'membership',
       'issuerCertificates',
+      'successions',
       'incarnation',
       'kind',
       'softwareVersion',
@@ -70,6 +78,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
     nonce,
     proof: nonce,
     issuerCertificates: envelopes,
+    successions: envelopes,
   }),
   record(
     {
@@ -90,6 +99,7 @@ export const handshake: fc.Arbitrary<HandshakeMessage> = fc.oneof(
     issuerMembership: envelope,
     issuerCertificates: envelopes,
     relays,
+    successions: envelopes,
   }),
 ) as fc.Arbitrary<HandshakeMessage>
 
@@ -112,6 +122,7 @@ export const roster: fc.Arbitrary<RosterMessage> = fc.oneof(
     revocations: envelopes,
     issuerCertificates: envelopes,
     departures: envelopes,
+    successions: envelopes,
     isLast: fc.boolean(),
   }),
 )
@@ -145,6 +156,8 @@ export const processCertificate: fc.Arbitrary<ProcessCertificate> = record(
   { meshId: id, machinePeerId: id, processPeerId: id, kind, hubId: id, issuedAtMs: instant, expiresAtMs: instant },
   ['meshId', 'machinePeerId', 'processPeerId', 'kind', 'issuedAtMs', 'expiresAtMs'],
 )
+
+export const succession: fc.Arbitrary<Succession> = all({ meshId: id, successorPeerId: id, atMs: instant })
 
 export const revocations: fc.Arbitrary<Revocations> = all({
   meshId: id,

@@ -8,9 +8,42 @@ const passphraseFlag = [
   'the passphrase, in a file only you can read; - reads standard input; default: it is asked for',
 ] as const
 
-/** `nfltr mesh key` — the mesh key as an encrypted file, for the day the owner's machine is lost. */
+type Document = Readonly<Record<string, unknown>>
+
+/** `nfltr mesh key` — the mesh key as an encrypted file, and another in its place, for the day the owner's machine is lost. */
 export function meshKey(world: MeshWorld): Command {
-  return noun('key', 'the mesh key as an encrypted recovery file', [keyExport(world), keyImport(world)])
+  const commands = [keyExport(world), keyImport(world), keyReplace(world)]
+  return noun('key', 'the mesh key: as an encrypted recovery file, or another in its place', commands)
+}
+
+function keyReplace(world: MeshWorld): Command {
+  return leaf('replace', 'put another key in the place of the mesh key, where somebody else may have it').action(
+    async (_options: unknown, command: Command) => {
+      const replaced = await world.replaceKey(command.optsWithGlobals())
+      const [members, missing, leftOut, confirmed] = (['members', 'unconfirmed', 'left_out', 'confirmed'] as const).map(
+        (field) =>
+          (replaced[field] as readonly Document[]).map(({ name, reason }) => [name, reason].filter(Boolean).join(': ')),
+      )
+      const owners = replaced['former_owners'] as readonly string[]
+      const said = (text: string, names: readonly string[] = []): string[] =>
+        names.length === 0 ? [] : [text.replace('NAMES', names.join(', '))]
+      world.io.answer(
+        replaced,
+        [
+          'The key of the mesh was replaced: the former one lets nobody in any more.',
+          ...said('Members are: NAMES.', members),
+          ...said('Without their key they own the mesh no more (nfltr mesh promote NAME): NAMES.', owners),
+          ...said('No members any more: NAMES.', leftOut),
+          ...said('It is known on: NAMES.', confirmed),
+          ...said(
+            'Not reached yet: NAMES. They hear it from the first member they meet; until then they believe the former key.',
+            missing,
+          ),
+          'Recovery files of the former key are worth nothing now: nfltr mesh key export FILE',
+        ].join('\n'),
+      )
+    },
+  )
 }
 
 function keyExport(world: MeshWorld): Command {

@@ -24,6 +24,7 @@ export interface MeshWorld {
   promote(options: MemberChoice): Promise<Document>
   exportKey(options: KeyOptions): Promise<Document>
   importKey(options: KeyOptions): Promise<Document>
+  replaceKey(options: { readonly home?: string }): Promise<Document>
   serve(
     options: { readonly home?: string; readonly listen?: readonly string[] },
     ready: (document: Document) => void,

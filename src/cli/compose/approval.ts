@@ -27,7 +27,7 @@ export async function approveKnock(
   choice: { readonly fingerprint: string; readonly roles: readonly Role[]; readonly name?: string },
 ): Promise<Document> {
   const signer = await loadIssuerKey(home)
-  if (choice.roles.includes('owner') && signer.issuerId !== signer.meshId) throw onlyMeshKey()
+  if (choice.roles.includes('owner') && !signer.isMeshKey) throw onlyMeshKey()
   const knock = await findKnock(home, choice.fingerprint, digitsMin.approve)
   const { peerId, fingerprint } = knock
   const name = choice.name ?? knock.name ?? ''

@@ -3,6 +3,7 @@ import { delimiter, join } from 'node:path'
 import type { Settings } from '../../config/settings.ts'
 import { NfltrError } from '../../core/errors.ts'
 import { clockToleranceMs, isWithin, type Membership, type Role } from '../../core/membership.ts'
+import { meshClosed, meshKeysHere } from '../../identity/mesh-keys.ts'
 import { loadMachine } from '../../identity/mesh-setup.ts'
 import type { LanStatus } from '../../mesh/peers.ts'
 import { freeBytes } from '../../platform/disk.ts'
@@ -205,8 +206,9 @@ interface OwnMesh {
 
 async function mesh(home: Home): Promise<OwnMesh> {
   try {
-    const { membership } = await loadMachine(home)
-    return { check: termOf(membership), state: 'member', roles: membership.roles }
+    const { membership, line } = await loadMachine(home)
+    const check = line.dispute === undefined ? termOf(membership) : badFor('mesh', meshClosed(line.dispute))
+    return { check, state: 'member', roles: membership.roles }
   } catch (thrown) {
     const isThere = await home.mesh.loadMembership().then(
       (membership) => membership !== undefined,
@@ -222,8 +224,8 @@ async function mesh(home: Home): Promise<OwnMesh> {
 /** On an owner nothing may be removed: what is in its home may be in no second place. */
 async function restoring(home: Home): Promise<string> {
   const files = `${join(home.paths.mesh, 'membership')} and ${join(home.paths.keys, 'machine.key')}`
-  const isOwner = await home.keys.load('mesh').then(
-    (key) => key !== undefined,
+  const isOwner = await meshKeysHere(home).then(
+    (keys) => keys.length > 0,
     () => true,
   )
   if (isOwner)

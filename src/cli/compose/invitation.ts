@@ -36,7 +36,7 @@ export async function invite(
   const home = openHome({ ...options, env: context.env })
   const machine = await loadMachine(home)
   const signer = await loadIssuerKey(home)
-  if (options.role === 'owner' && signer.issuerId !== signer.meshId) throw onlyMeshKey()
+  if (options.role === 'owner' && !signer.isMeshKey) throw onlyMeshKey()
   const wait = new InviteWait(context, home)
   try {
     await wait.begin(options)

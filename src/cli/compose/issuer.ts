@@ -22,17 +22,24 @@ export async function playIssuer(
   options: { readonly home: Home; readonly listen?: readonly string[] },
 ): Promise<Issuer> {
   const { home } = options
-  const signer = await loadIssuerKey(home)
+  const role = { book: home.issuer, signer: await loadIssuerKey(home) }
   const lock = await home.issuer.lock()
   try {
-    const process = await openMeshProcess(context, {
-      ...options,
-      kind: 'issuer',
-      issuer: { book: home.issuer, signer },
+    const process = await openMeshProcess(context, { ...options, kind: 'issuer', issuer: role })
+    // Another process of this home may put another key in the place of the one that signs.
+    const unwatch = home.mesh.watch(() => {
+      findIssuerKey(home).then(
+        (found) => {
+          if (found !== undefined) role.signer = found
+        },
+        // A home that cannot be read is told by whoever needs it.
+        () => undefined,
+      )
     })
     return {
       process,
       close: async () => {
+        unwatch()
         await process.close()
         await lock.release()
       },

@@ -9,7 +9,7 @@ import { readdir } from 'node:fs/promises'
 export async function keysWithinReach(keysFolder: string): Promise<string | undefined> {
   const names = await readdir(keysFolder).catch(() => [] as string[])
   const reach = [
-    ...(names.includes('mesh.key') ? ['the key of the mesh, which lets machines in'] : []),
+    ...(names.some((name) => /^mesh(-\d)?\.key$/.test(name)) ? ['the key of the mesh, which lets machines in'] : []),
     ...(names.some((name) => name.startsWith('hub-')) ? ["a hub's key, which starts agents on every node"] : []),
   ]
   if (reach.length === 0) return undefined

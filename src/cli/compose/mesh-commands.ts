@@ -1,5 +1,6 @@
 import { NfltrError } from '../../core/errors.ts'
 import { byHolder, isWithin, type Membership } from '../../core/membership.ts'
+import type { MeshLine } from '../../core/mesh-line.ts'
 import { findIssuerKey } from '../../identity/issuer-key.ts'
 import { fingerprintOf } from '../../identity/keys.ts'
 import { clearFormerMesh, createMesh, ensureKey, loadMachine } from '../../identity/mesh-setup.ts'
@@ -15,6 +16,7 @@ import { instant } from './instant.ts'
 import { invite } from './invitation.ts'
 import { playIssuer } from './issuer.ts'
 import { givenInvite, machineNameOfHost, redeem, refuseForeign } from './join-mesh.ts'
+import { replaceKey } from './key-replacement.ts'
 import { knockUntilAnswered, requireWayIn } from './knocking.ts'
 import { processLifetime } from './lifetime.ts'
 import { lookAround, type Surroundings } from './look-around.ts'
@@ -53,6 +55,7 @@ export function meshCommands(context: Context): Omit<MeshWorld, 'io'> {
     deny: (options) => denyKnock(homeOf(options), options.fingerprint),
     exportKey: (options) => exportKey(context, homeOf(options), options),
     importKey: (options) => importKey(context, homeOf(options), options),
+    replaceKey: (options) => replaceKey(context, homeOf(options)),
     promote: (options) => promoteMember(context, homeOf(options), options.name),
     renew: (options) => renewByName(context, homeOf(options), options.name),
     revoke: (options) => revokeMember(context, homeOf(options), options.name),
@@ -77,6 +80,7 @@ async function show(home: Home): Promise<Document> {
   return {
     mesh_id: machine.meshId,
     mesh_fingerprint: fingerprintOf(machine.meshId),
+    ...keyDocument(machine.line),
     machine: machine.membership.name,
     roles: machine.membership.roles,
     fingerprint: fingerprintOf(machine.peerId),
@@ -88,12 +92,22 @@ async function show(home: Home): Promise<Document> {
   }
 }
 
+/** Which key of the mesh signs now, where it is not the first one; or that none does. */
+function keyDocument({ meshId, current, dispute }: MeshLine): Document {
+  if (dispute !== undefined) return { closed: true, successors: dispute.successors.map(fingerprintOf) }
+  return current === undefined || current === meshId ? {} : { mesh_key_fingerprint: fingerprintOf(current) }
+}
+
 async function members(context: Context, home: Home): Promise<{ members: Document[]; alarms?: Document[] }> {
   const around = await lookAround(context, home)
   const machine = await loadMachine(home)
   // The machine that asks is there, whatever runs on it.
   const online = new Set([...around.onlinePeerIds, machine.peerId])
-  const alarms = around.alarms.map(({ issuerId, version }) => ({ issuer_id: issuerId, version }))
+  const alarms = around.alarms.map(({ issuerId, version, successors }) => ({
+    issuer_id: issuerId,
+    ...(version === undefined ? {} : { version }),
+    ...(successors === undefined ? {} : { successors: successors.map(fingerprintOf) }),
+  }))
   return { members: memberDocuments(around, online), ...(alarms.length === 0 ? {} : { alarms }) }
 }
 

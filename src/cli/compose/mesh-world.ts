@@ -12,6 +12,7 @@ export function meshWorld(context: Context): MeshWorld {
     invite: async (options, tell) => (await commands()).invite(options, tell),
     exportKey: async (options) => (await commands()).exportKey(options),
     importKey: async (options) => (await commands()).importKey(options),
+    replaceKey: async (options) => (await commands()).replaceKey(options),
     promote: async (options) => (await commands()).promote(options),
     renew: async (options) => (await commands()).renew(options),
     revoke: async (options) => (await commands()).revoke(options),

@@ -18,7 +18,7 @@ type Document = Readonly<Record<string, unknown>>
  */
 export async function promoteMember(context: Context, home: Home, name: string): Promise<Document> {
   const signer = await loadIssuerKey(home)
-  if (signer.issuerId !== signer.meshId) throw onlyMeshKey()
+  if (!signer.isMeshKey) throw onlyMeshKey()
   const around = await openMeshProcess(context, { home, kind: 'cli' })
   try {
     const { mesh, machine } = around

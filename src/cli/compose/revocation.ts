@@ -7,13 +7,13 @@ import type { MemberFacts } from '../../ports/peers.ts'
 import type { Context } from '../compose.ts'
 import { findMember } from './find-member.ts'
 import { instant } from './instant.ts'
-import { openMeshProcess } from './mesh-process.ts'
+import { type MeshProcess, openMeshProcess } from './mesh-process.ts'
 import { untilHeard } from './until-heard.ts'
 
 type Document = Readonly<Record<string, unknown>>
 
 /** How long members are listened to before a list is published, in milliseconds. */
-const listenFirstMs = 1_500
+export const listenFirstMs = 1_500
 
 /**
  * `nfltr mesh revoke`: takes a machine's membership away. It holds on this machine when the list is on disk; the others are
@@ -34,33 +34,41 @@ export async function revokeMember(context: Context, home: Home, name: string): 
       })
     }
     // What this issuer has published elsewhere, before its key came here or its home was put back, is not to be contradicted.
-    await untilHeard(mesh, othersOf(mesh, machine.peerId), () => true, { withinMs: listenFirstMs })
+    await untilHeard(mesh, otherMembers(mesh, machine.peerId), () => true, { withinMs: listenFirstMs })
     const version = await mesh.revoke({ book: home.issuer, signer }, [member.machinePeerId])
-    const asked = new Set(othersOf(mesh, machine.peerId))
-    const others = mesh.members().filter(({ machinePeerId }) => asked.has(machinePeerId))
-    const confirmed = await untilHeard(
-      mesh,
-      [...asked],
-      ({ revocations }) => (revocations.get(signer.issuerId) ?? 0) >= version,
-    )
-    const own = { name: machine.membership.name, peer_id: machine.peerId }
     return {
       revoked: { ...nameOf(member), fingerprint: fingerprintOf(member.machinePeerId), roles: member.roles },
-      version,
-      confirmed: [own, ...others.filter(({ machinePeerId }) => confirmed.has(machinePeerId)).map(nameOf)],
-      unconfirmed: others
-        .filter(({ machinePeerId }) => !confirmed.has(machinePeerId))
-        .map((one) => ({
-          ...nameOf(one),
-          ...(one.lastSeenAtMs === undefined ? {} : { last_seen_at: instant(one.lastSeenAtMs) }),
-        })),
+      ...(await whoHeard(around, { issuerId: signer.issuerId, version })),
     }
   } finally {
     await around.close()
   }
 }
 
-function othersOf(mesh: MeshHost, ownPeerId: string): readonly string[] {
+/** Takes an issuer's list to the other members. @returns who has said that it has it, and who has not */
+export async function whoHeard(
+  { mesh, machine }: Pick<MeshProcess, 'mesh' | 'machine'>,
+  list: { readonly issuerId: string; readonly version: number },
+): Promise<Document> {
+  const { issuerId, version } = list
+  const asked = new Set(otherMembers(mesh, machine.peerId))
+  const others = mesh.members().filter(({ machinePeerId }) => asked.has(machinePeerId))
+  const confirmed = await untilHeard(mesh, [...asked], ({ revocations }) => (revocations.get(issuerId) ?? 0) >= version)
+  const own = { name: machine.membership.name, peer_id: machine.peerId }
+  return {
+    version,
+    confirmed: [own, ...others.filter(({ machinePeerId }) => confirmed.has(machinePeerId)).map(nameOf)],
+    unconfirmed: others
+      .filter(({ machinePeerId }) => !confirmed.has(machinePeerId))
+      .map((one) => ({
+        ...nameOf(one),
+        ...(one.lastSeenAtMs === undefined ? {} : { last_seen_at: instant(one.lastSeenAtMs) }),
+      })),
+  }
+}
+
+/** Machines of every member that is one, but this. */
+export function otherMembers(mesh: MeshHost, ownPeerId: string): readonly string[] {
   return mesh
     .members()
     .filter((one) => one.revokedAtMs === undefined && one.machinePeerId !== ownPeerId)

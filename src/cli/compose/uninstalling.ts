@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { NfltrError } from '../../core/errors.ts'
+import { meshKeysHere } from '../../identity/mesh-keys.ts'
 import { createKeepers } from '../../keeper/client.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { processesRunning } from '../../platform/processes-of-folder.ts'
@@ -36,7 +37,7 @@ export async function uninstall(context: Context, options: UninstallOptions): Pr
 /** Purged, it would be a member that nobody can reach; and an owner's key is in no second place. */
 async function refuseMember(home: Home, isForced: boolean): Promise<void> {
   if (isForced) return
-  const isOwner = (await home.keys.load('mesh')) !== undefined
+  const isOwner = (await meshKeysHere(home)).length > 0
   const own = await home.mesh.loadMembership()
   if (isOwner) {
     throw new NfltrError('in_use', 'The key of a mesh is in this home, and would be lost.', {

@@ -12,6 +12,7 @@ import type {
   OwnMembership,
   RevocationRecord,
   RosterRecord,
+  SuccessionRecord,
 } from '../../ports/home.ts'
 import { folderName } from './paths.ts'
 import { namesIn, type RecordKind, readRecord, writeRecord } from './record-file.ts'
@@ -25,6 +26,7 @@ const membershipKind = {
     issuerMembership: 'bytes?',
     issuerCertificates: 'list',
     relays: 'list',
+    successions: 'list?',
   },
 } as const
 const memberKind = {
@@ -37,7 +39,11 @@ const revocationsKind = {
 } as const
 const certificateKind = {
   name: 'an issuer certificate',
-  shape: { issuerId: 'string', expiresAtMs: 'number', envelope: 'bytes' },
+  shape: { issuerId: 'string', expiresAtMs: 'number', envelope: 'bytes', keyPlace: 'number?' },
+} as const
+const successionKind = {
+  name: 'a succession of mesh keys',
+  shape: { predecessorPeerId: 'string', envelope: 'bytes', conflict: 'bytes?' },
 } as const
 const departureKind = {
   name: 'a departure',
@@ -58,6 +64,7 @@ export function meshFiles(paths: HomePaths): MeshFiles {
   const rosterDir = join(paths.mesh, 'roster')
   const revocationsDir = join(paths.mesh, 'revocations')
   const issuersDir = join(paths.mesh, 'issuers')
+  const successionsDir = join(paths.mesh, 'successions')
   const departuresDir = join(paths.mesh, 'departures')
   const answeredDir = join(paths.mesh, 'answered')
   const seen = join(paths.mesh, 'seen-time')
@@ -97,8 +104,17 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       inTurn(async () => {
         const name = folderName(record.issuerId)
         const kept = await readOrForget<CertificateRecord>(join(issuersDir, name), certificateKind)
-        if (kept !== undefined && kept.expiresAtMs >= record.expiresAtMs) return false
+        if (kept !== undefined && !isLaterCertificate(record, kept)) return false
         await save(issuersDir, { name, value: record })
+        return true
+      }),
+    successions: () => allOf<SuccessionRecord>(successionsDir, successionKind),
+    saveSuccession: (record) =>
+      inTurn(async () => {
+        const name = folderName(record.predecessorPeerId)
+        const kept = await readRecord<SuccessionRecord>(join(successionsDir, name), successionKind)
+        if (kept !== undefined && (kept.conflict !== undefined || record.conflict === undefined)) return false
+        await save(successionsDir, { name, value: record })
         return true
       }),
     departures: () => readable<DepartureRecord>(departuresDir, departureKind),
@@ -123,12 +139,18 @@ export function meshFiles(paths: HomePaths): MeshFiles {
       inTurn(async () => {
         if (seenMs > (await seenTimeMs())) await save(paths.mesh, { name: 'seen-time', value: { seenMs } })
       }),
-    watch: (listener) => watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir, departuresDir], listener),
+    watch: (listener) =>
+      watchFolders([paths.mesh, rosterDir, revocationsDir, issuersDir, departuresDir, successionsDir], listener),
   }
 }
 
 function byNewest(a: AnsweredRecord, b: AnsweredRecord): number {
   return (b.addresses[0]?.atMs ?? 0) - (a.addresses[0]?.atMs ?? 0)
+}
+
+function isLaterCertificate(record: CertificateRecord, kept: CertificateRecord): boolean {
+  const byPlace = (record.keyPlace ?? 0) - (kept.keyPlace ?? 0)
+  return byPlace === 0 ? record.expiresAtMs > kept.expiresAtMs : byPlace > 0
 }
 
 /** A version is never lowered, and a conflict is never forgotten below the next version. */
@@ -181,6 +203,7 @@ function watchFolders(folders: readonly string[], listener: () => void): () => v
   }
   const start = async (): Promise<void> => {
     for (const folder of folders) {
+      if (isClosed) return
       await ensurePrivateFolder(folder)
       if (isClosed) return
       // A daemon must not stay up for its watchers alone. One that fails (too many of the user's) only means that

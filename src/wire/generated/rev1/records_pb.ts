@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file records.proto.
  */
 export const file_records: GenFile = /*@__PURE__*/
-  fileDesc("Cg1yZWNvcmRzLnByb3RvEgpuZmx0ci5yZXYxIs0BCgpNZW1iZXJzaGlwEg8KB21lc2hfaWQYASABKAkSEQoJaXNzdWVyX2lkGAIgASgJEhcKD21hY2hpbmVfcGVlcl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg0KBXJvbGVzGAUgAygJEhQKDGlzc3VlZF9hdF9tcxgGIAEoBBIVCg1leHBpcmVzX2F0X21zGAcgASgEEg4KBnNlcmlhbBgIIAEoBBIYCgtuYW1lZF9hdF9tcxgJIAEoBEgAiAEBQg4KDF9uYW1lZF9hdF9tcyJ5ChFJc3N1ZXJDZXJ0aWZpY2F0ZRIPCgdtZXNoX2lkGAEgASgJEhEKCWlzc3Vlcl9pZBgCIAEoCRITCgtrZXlfcGVlcl9pZBgDIAEoCRIUCgxpc3N1ZWRfYXRfbXMYBCABKAQSFQoNZXhwaXJlc19hdF9tcxgFIAEoBCKyAQoSUHJvY2Vzc0NlcnRpZmljYXRlEg8KB21lc2hfaWQYASABKAkSFwoPbWFjaGluZV9wZWVyX2lkGAIgASgJEhcKD3Byb2Nlc3NfcGVlcl9pZBgDIAEoCRIMCgRraW5kGAQgASgJEhMKBmh1Yl9pZBgFIAEoCUgAiAEBEhQKDGlzc3VlZF9hdF9tcxgGIAEoBBIVCg1leHBpcmVzX2F0X21zGAcgASgEQgkKB19odWJfaWQiawoLUmV2b2NhdGlvbnMSDwoHbWVzaF9pZBgBIAEoCRIRCglpc3N1ZXJfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBBInCgdlbnRyaWVzGAQgAygLMhYubmZsdHIucmV2MS5SZXZvY2F0aW9uIjwKClJldm9jYXRpb24SDwoHcGVlcl9pZBgBIAEoCRIOCgZzZXJpYWwYAiABKAQSDQoFYXRfbXMYAyABKAQiVAoJRGVwYXJ0dXJlEg8KB21lc2hfaWQYASABKAkSFwoPbWFjaGluZV9wZWVyX2lkGAIgASgJEg4KBnNlcmlhbBgDIAEoBBINCgVhdF9tcxgEIAEoBCKPAQoNQWRkcmVzc1JlY29yZBIPCgdtZXNoX2lkGAEgASgJEg8KB3BlZXJfaWQYAiABKAkSDAoEa2luZBgDIAEoCRITCgZodWJfaWQYBCABKAlIAIgBARIRCglhZGRyZXNzZXMYBSADKAkSDgoGcmVsYXlzGAYgAygJEgsKA3NlcRgHIAEoBEIJCgdfaHViX2lkIuMCCgtSZWNlaXB0Qm9keRIOCgZodWJfaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAkSDwoHdGFza19pZBgDIAEoCRISCgphdHRlbXB0X2lkGAQgASgJEg8KB2F0dGVtcHQYBSABKA0SDQoFb3duZXIYBiABKAkSEwoLaW5wdXRzX2hhc2gYByABKAkSDwoHb3V0Y29tZRgIIAEoCRITCgZyZWFzb24YCSABKAlIAIgBARITCgtyZXN1bHRfaGFzaBgKIAEoCRIVCg1jbGFpbWVkX2F0X21zGAsgASgEEhoKDXN0YXJ0ZWRfYXRfbXMYDCABKARIAYgBARITCgtlbmRlZF9hdF9tcxgNIAEoBBIVCg1zZXR0bGVkX2F0X21zGA4gASgEEhUKDXByZXZpb3VzX2hhc2gYDyABKAlCCQoHX3JlYXNvbkIQCg5fc3RhcnRlZF9hdF9tc0oECBAQEUoECBEQEiKLAQoGSW52aXRlEhAKCG1lc2hfa2V5GAEgASgMEhIKCmlzc3Vlcl9rZXkYAiABKAwSEQoJYWRkcmVzc2VzGAMgAygJEg4KBnJlbGF5cxgEIAMoCRIRCglpbnZpdGVfaWQYBSABKAwSDgoGc2VjcmV0GAYgASgMEhUKDWV4cGlyZXNfYXRfbXMYByABKARiBnByb3RvMw");
+  fileDesc("Cg1yZWNvcmRzLnByb3RvEgpuZmx0ci5yZXYxIs0BCgpNZW1iZXJzaGlwEg8KB21lc2hfaWQYASABKAkSEQoJaXNzdWVyX2lkGAIgASgJEhcKD21hY2hpbmVfcGVlcl9pZBgDIAEoCRIMCgRuYW1lGAQgASgJEg0KBXJvbGVzGAUgAygJEhQKDGlzc3VlZF9hdF9tcxgGIAEoBBIVCg1leHBpcmVzX2F0X21zGAcgASgEEg4KBnNlcmlhbBgIIAEoBBIYCgtuYW1lZF9hdF9tcxgJIAEoBEgAiAEBQg4KDF9uYW1lZF9hdF9tcyJ5ChFJc3N1ZXJDZXJ0aWZpY2F0ZRIPCgdtZXNoX2lkGAEgASgJEhEKCWlzc3Vlcl9pZBgCIAEoCRITCgtrZXlfcGVlcl9pZBgDIAEoCRIUCgxpc3N1ZWRfYXRfbXMYBCABKAQSFQoNZXhwaXJlc19hdF9tcxgFIAEoBCKyAQoSUHJvY2Vzc0NlcnRpZmljYXRlEg8KB21lc2hfaWQYASABKAkSFwoPbWFjaGluZV9wZWVyX2lkGAIgASgJEhcKD3Byb2Nlc3NfcGVlcl9pZBgDIAEoCRIMCgRraW5kGAQgASgJEhMKBmh1Yl9pZBgFIAEoCUgAiAEBEhQKDGlzc3VlZF9hdF9tcxgGIAEoBBIVCg1leHBpcmVzX2F0X21zGAcgASgEQgkKB19odWJfaWQiawoLUmV2b2NhdGlvbnMSDwoHbWVzaF9pZBgBIAEoCRIRCglpc3N1ZXJfaWQYAiABKAkSDwoHdmVyc2lvbhgDIAEoBBInCgdlbnRyaWVzGAQgAygLMhYubmZsdHIucmV2MS5SZXZvY2F0aW9uIjwKClJldm9jYXRpb24SDwoHcGVlcl9pZBgBIAEoCRIOCgZzZXJpYWwYAiABKAQSDQoFYXRfbXMYAyABKAQiVAoJRGVwYXJ0dXJlEg8KB21lc2hfaWQYASABKAkSFwoPbWFjaGluZV9wZWVyX2lkGAIgASgJEg4KBnNlcmlhbBgDIAEoBBINCgVhdF9tcxgEIAEoBCJHCgpTdWNjZXNzaW9uEg8KB21lc2hfaWQYASABKAkSGQoRc3VjY2Vzc29yX3BlZXJfaWQYAiABKAkSDQoFYXRfbXMYAyABKAQijwEKDUFkZHJlc3NSZWNvcmQSDwoHbWVzaF9pZBgBIAEoCRIPCgdwZWVyX2lkGAIgASgJEgwKBGtpbmQYAyABKAkSEwoGaHViX2lkGAQgASgJSACIAQESEQoJYWRkcmVzc2VzGAUgAygJEg4KBnJlbGF5cxgGIAMoCRILCgNzZXEYByABKARCCQoHX2h1Yl9pZCLjAgoLUmVjZWlwdEJvZHkSDgoGaHViX2lkGAEgASgJEhAKCGFnZW50X2lkGAIgASgJEg8KB3Rhc2tfaWQYAyABKAkSEgoKYXR0ZW1wdF9pZBgEIAEoCRIPCgdhdHRlbXB0GAUgASgNEg0KBW93bmVyGAYgASgJEhMKC2lucHV0c19oYXNoGAcgASgJEg8KB291dGNvbWUYCCABKAkSEwoGcmVhc29uGAkgASgJSACIAQESEwoLcmVzdWx0X2hhc2gYCiABKAkSFQoNY2xhaW1lZF9hdF9tcxgLIAEoBBIaCg1zdGFydGVkX2F0X21zGAwgASgESAGIAQESEwoLZW5kZWRfYXRfbXMYDSABKAQSFQoNc2V0dGxlZF9hdF9tcxgOIAEoBBIVCg1wcmV2aW91c19oYXNoGA8gASgJQgkKB19yZWFzb25CEAoOX3N0YXJ0ZWRfYXRfbXNKBAgQEBFKBAgREBIiiwEKBkludml0ZRIQCghtZXNoX2tleRgBIAEoDBISCgppc3N1ZXJfa2V5GAIgASgMEhEKCWFkZHJlc3NlcxgDIAMoCRIOCgZyZWxheXMYBCADKAkSEQoJaW52aXRlX2lkGAUgASgMEg4KBnNlY3JldBgGIAEoDBIVCg1leHBpcmVzX2F0X21zGAcgASgEYgZwcm90bzM");
 
 /**
  * @generated from message nfltr.rev1.Membership
@@ -253,6 +253,35 @@ export const DepartureSchema: GenMessage<Departure> = /*@__PURE__*/
   messageDesc(file_records, 5);
 
 /**
+ * A mesh key names the key that signs in its place from then on. Signed by the key that is replaced.
+ *
+ * @generated from message nfltr.rev1.Succession
+ */
+export type Succession = Message<"nfltr.rev1.Succession"> & {
+  /**
+   * @generated from field: string mesh_id = 1;
+   */
+  meshId: string;
+
+  /**
+   * @generated from field: string successor_peer_id = 2;
+   */
+  successorPeerId: string;
+
+  /**
+   * @generated from field: uint64 at_ms = 3;
+   */
+  atMs: bigint;
+};
+
+/**
+ * Describes the message nfltr.rev1.Succession.
+ * Use `create(SuccessionSchema)` to create a new message.
+ */
+export const SuccessionSchema: GenMessage<Succession> = /*@__PURE__*/
+  messageDesc(file_records, 6);
+
+/**
  * @generated from message nfltr.rev1.AddressRecord
  */
 export type AddressRecord = Message<"nfltr.rev1.AddressRecord"> & {
@@ -297,7 +326,7 @@ export type AddressRecord = Message<"nfltr.rev1.AddressRecord"> & {
  * Use `create(AddressRecordSchema)` to create a new message.
  */
 export const AddressRecordSchema: GenMessage<AddressRecord> = /*@__PURE__*/
-  messageDesc(file_records, 6);
+  messageDesc(file_records, 7);
 
 /**
  * @generated from message nfltr.rev1.ReceiptBody
@@ -384,7 +413,7 @@ export type ReceiptBody = Message<"nfltr.rev1.ReceiptBody"> & {
  * Use `create(ReceiptBodySchema)` to create a new message.
  */
 export const ReceiptBodySchema: GenMessage<ReceiptBody> = /*@__PURE__*/
-  messageDesc(file_records, 7);
+  messageDesc(file_records, 8);
 
 /**
  * @generated from message nfltr.rev1.Invite
@@ -433,5 +462,5 @@ export type Invite = Message<"nfltr.rev1.Invite"> & {
  * Use `create(InviteSchema)` to create a new message.
  */
 export const InviteSchema: GenMessage<Invite> = /*@__PURE__*/
-  messageDesc(file_records, 8);
+  messageDesc(file_records, 9);
 
