@@ -1,31 +1,22 @@
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { existsSync, globSync, readFileSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { copyFile, mkdir, mkdtemp, readdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import process from 'node:process'
 
 const root = join(import.meta.dirname, '../..')
 const cache = join(root, 'node_modules/.cache/nfltr-e2e')
 
-let built: Promise<string> | undefined
-
 /**
- * A program of a build of `src/` as it is now, by its path without extension (`cli/main`). Tests start hundreds of
- * processes; the build is what is published, and starts in a quarter of the processor time of the source.
- *
+ * @returns a folder with `dist/` and package.json, kept under a name that says which source it was made of
  * @throws {Error} with what the build said
  */
-export async function builtProgram(name: 'cli/main' | 'cli/demo/scripted-agent'): Promise<string> {
-  built ??= build()
-  return join(await built, `dist/${name}.js`)
-}
-
-/** @returns a folder with `dist/` and package.json, kept under a name that says which source it was made of */
 async function build(): Promise<string> {
   const folder = join(cache, digestOfSource())
   if (existsSync(folder)) return folder
   await mkdir(cache, { recursive: true })
+  await removeOld()
   const temporary = await mkdtemp(join(cache, 'making-'))
   try {
     await run([join(root, 'scripts/build.ts'), '--out', join(temporary, 'dist')])
@@ -38,6 +29,14 @@ async function build(): Promise<string> {
     if (!existsSync(folder)) throw error
   }
   return folder
+}
+
+/** Builds of source that nobody has had for a day. */
+async function removeOld(): Promise<void> {
+  for (const name of await readdir(cache)) {
+    const { mtimeMs } = await stat(join(cache, name))
+    if (Date.now() - mtimeMs > 24 * 3_600_000) await rm(join(cache, name), { recursive: true, force: true })
+  }
 }
 
 function digestOfSource(): string {
@@ -65,4 +64,15 @@ async function run(args: readonly string[]): Promise<void> {
     child.once('close', resolve)
   })
   if (code !== 0) throw new Error(`the build of the program under test ended with ${code}:\n${said}`)
+}
+
+/** Made while the test files that want it are read, for which no time-out runs. */
+const built = await build()
+
+/**
+ * A program of a build of `src/` as it is now, by its path without extension (`cli/main`). Tests start hundreds of
+ * processes; the build is what is published, and starts in a quarter of the processor time of the source.
+ */
+export function builtProgram(name: 'cli/main' | 'cli/demo/scripted-agent'): string {
+  return join(built, `dist/${name}.js`)
 }

@@ -56,7 +56,7 @@ export const repository = join(import.meta.dirname, '../..')
 export async function newMachine(
   options: { readonly env?: Readonly<Record<string, string>>; readonly program?: readonly string[] } = {},
 ): Promise<Machine> {
-  const program = options.program ?? [await builtProgram('cli/main')]
+  const program = options.program ?? [builtProgram('cli/main')]
   const folder = await mkdtemp(join(tmpdir(), 'nfltr-e2e-'))
   const home = join(folder, 'home')
   const project = join(folder, 'project')

@@ -73,6 +73,7 @@ describe('two machines', () => {
     const steered = await session.tool('spawn_agent', { brief: 'wait for word' })
     const stopped = await session.tool('spawn_agent', { brief: 'hang for ever' })
 
+    await untilRuns(session, stopped['agent_id'])
     const sent = await session.tool('send_message', { agent_id: steered['agent_id'], text: 'the word' })
     const first = await session.tool('wait_for_agents', { agent_ids: [steered['agent_id']] })
     const more = await session.tool('send_message', { agent_id: steered['agent_id'], text: 'and now more' })

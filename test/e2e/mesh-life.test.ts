@@ -84,12 +84,15 @@ describe('a machine without an invite', () => {
     expect(approved).toMatchObject({ approved: { name: 'desk', roles: ['hub'] }, issuer_running: true })
     expect(joined).toMatchObject({ machine: 'desk', roles: ['hub'] })
 
+    // Somebody is there to hear of it, and nothing has to be waited for in vain.
+    const listening = newcomer.start(['hub', 'serve'])
+    await listening.event('ready')
     const promoted = await owner.json(['mesh', 'promote', 'desk'])
     const renewed = await owner.json(['mesh', 'renew', 'desk'])
     expect(promoted).toMatchObject({ promoted: { name: 'desk', roles: ['hub', 'owner'] } })
     expect(renewed).toMatchObject({ renewed: { name: 'desk', roles: ['hub', 'owner'] } })
-    serving.kill()
-    await serving.finished
+    for (const process of [listening, serving]) process.kill()
+    await Promise.all([listening.finished, serving.finished])
   }, 120_000)
 
   test('takes the key over from the recovery file of a machine that was lost, and revokes that', async () => {

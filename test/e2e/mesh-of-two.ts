@@ -72,7 +72,7 @@ export async function joinedNode(
 ): Promise<RunningNode> {
   const machine = await newMachine({ env: { ANTHROPIC_API_KEY: 'sk-ant-test-0000' } })
   const program = join(machine.project, '..', 'claude')
-  const agent = await builtProgram('cli/demo/scripted-agent')
+  const agent = builtProgram('cli/demo/scripted-agent')
   const script = `#!/bin/sh\nexec '${process.execPath}' '${agent}' --scenario '${options.scenario}' "$@"\n`
   await writeFile(program, script, { mode: 0o755 })
   const named = options.replaces === undefined ? ['--name', options.name] : ['--replace', options.replaces]

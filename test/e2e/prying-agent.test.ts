@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { untilRuns } from './agent-states.ts'
 import { repository } from './machine.ts'
 import { type McpSession, openSession } from './mcp-client.ts'
 import { type MeshOfTwo, meshOfTwo } from './mesh-of-two.ts'
@@ -36,6 +37,8 @@ test('an agent that connects to every socket of hub, node and keepers gets no po
     'work for the agent': [{ say: 'power' }],
   })
   const beside = await session.tool('spawn_agent', { brief: 'work beside it' })
+  // Its keeper has to be there when the other one looks.
+  await untilRuns(session, beside['agent_id'])
   const prying = await session.tool('spawn_agent', { brief: 'look around' })
   const looked = await session.tool('wait_for_agents', { agent_ids: [prying['agent_id']] })
   await session.tool('send_message', { agent_id: beside['agent_id'], text: 'go on' })

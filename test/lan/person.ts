@@ -7,7 +7,7 @@ import { connectTo, type McpSession } from '../e2e/mcp-client.ts'
 import { waitingFor } from '../support/open-waits.ts'
 import { finished, type Namespace } from './namespaces.ts'
 
-const [main, agent] = [await builtProgram('cli/main'), await builtProgram('cli/demo/scripted-agent')]
+const [main, agent] = [builtProgram('cli/main'), builtProgram('cli/demo/scripted-agent')]
 
 /** Somebody at a shell of one machine: a home folder, and `nfltr` and `claude` on the PATH. */
 export class Person {

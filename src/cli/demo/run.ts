@@ -17,7 +17,10 @@ import { claudeScene, type Scene, scriptedScene } from './scene.ts'
 /** How long the whole demo may take before it gives up, in milliseconds; with the real program, whose turns take longer. */
 const boundMs = { scripted: 60_000, claude: 600_000 } as const
 
-/** How often it is looked whether the agents run, in milliseconds. */
+/** How long what was told to end may take for it before it counts as left behind, in milliseconds. */
+const endingMs = 10_000
+
+/** How often it is looked whether the agents run, and whether all have ended, in milliseconds. */
 const lookEveryMs = 50
 
 type Tell = (event: DemoEvent) => void
@@ -44,7 +47,7 @@ export async function runDemo(
     const counts = await demo.perform(scene, signal)
     const isClean = await demo.audit()
     await demo.close()
-    const leftBehind = processesOfFolder(folder).length
+    const leftBehind = await leftIn(folder)
     const lost = counts.agents - counts.results
     return {
       ok: isClean && lost === 0 && counts.duplicates === 0 && leftBehind === 0,
@@ -54,7 +57,8 @@ export async function runDemo(
     }
   } finally {
     await demo.close()
-    await rm(folder, { recursive: true, force: true, maxRetries: 3 })
+    // Keepers end a moment after their turns, and may write their last words while this goes on.
+    await rm(folder, { recursive: true, force: true, maxRetries: 10 })
   }
 }
 
@@ -193,7 +197,7 @@ class Demo {
   async #untilRunning(agents: readonly string[], signal: AbortSignal): Promise<void> {
     for (;;) {
       const { agents: rows } = (await this.#call('list_agents', {})) as { agents: readonly Document[] }
-      if (signal.aborted) throw tooSlow(rows)
+      if (signal.aborted) throw tooSlow('did not get its agents started', rows)
       const running = rows.filter((row) => row['state'] !== 'queued' && row['state'] !== 'starting')
       if (agents.every((id) => running.some((row) => row['agent_id'] === id))) return
       await setTimeout(lookEveryMs)
@@ -232,7 +236,11 @@ class Demo {
           text: `  ${title}: ${String(result['outcome'])}, ${lines} line${lines === 1 ? '' : 's'} from ${String(result['machine'])}`,
         })
       }
-      if (signal.aborted && !isLast) return counts
+      // Nothing is lost yet: what did not come in time would be called that.
+      if (signal.aborted && !isLast) {
+        const { agents } = (await this.#call('list_agents', {})) as { agents: readonly Document[] }
+        throw tooSlow('did not get its results', agents)
+      }
     }
     return counts
   }
@@ -262,8 +270,18 @@ async function realCredential(context: Context, home: string | undefined): Promi
   })
 }
 
-function tooSlow(agents: readonly Document[]): NfltrError {
-  return new NfltrError('timed_out', 'The demo did not get its agents started in time.', {
+/** Processes of the demo that are still there when they have had the time to end. */
+async function leftIn(folder: string): Promise<number> {
+  const untilMs = performance.now() + endingMs
+  for (;;) {
+    const left = processesOfFolder(folder).length
+    if (left === 0 || performance.now() > untilMs) return left
+    await setTimeout(lookEveryMs)
+  }
+}
+
+function tooSlow(what: string, agents: readonly Document[]): NfltrError {
+  return new NfltrError('timed_out', `The demo ${what} in time.`, {
     hint: 'Run it again on a less busy machine.',
     details: { agents },
   })
