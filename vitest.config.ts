@@ -5,11 +5,26 @@ import { defineConfig } from 'vitest/config'
 /** Stand-ins that fail, so that no test can start an agent program by its name. See test/guard/. */
 const guardBin = join(import.meta.dirname, 'test/fixtures/guard/bin')
 
+/** Suites that need the real agent program, which `npm test` must never start, or root; they have commands of their own. */
+const elsewhere = ['**/node_modules/**', 'dist/**', 'test/claude/**', 'test/lan/**']
+
+/** Rooms whose tests touch neither processes nor files nor the environment: they leave nothing behind in a worker. */
+const pure = ['audit', 'core', 'hub', 'runtime'].map((room) => `test/${room}/**/*.test.ts`)
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts', 'relay-node/**/*.test.ts', 'sim/**/*.test.ts'],
-    // Suites that need the real agent program, which `npm test` must never start, or root; they have commands of their own.
-    exclude: ['**/node_modules/**', 'dist/**', 'test/claude/**', 'test/lan/**'],
+    projects: [
+      // One worker after the other reads the same modules once, which is more than half of the time of these tests.
+      { extends: true, test: { name: 'pure', include: pure, isolate: false } },
+      {
+        extends: true,
+        test: {
+          name: 'machine',
+          include: ['test/**/*.test.ts', 'relay-node/**/*.test.ts', 'sim/**/*.test.ts'],
+          exclude: [...elsewhere, ...pure],
+        },
+      },
+    ],
     env: {
       PATH: `${guardBin}${delimiter}${process.env['PATH'] ?? ''}`,
       // A third of the start of a program from its source is reading it.

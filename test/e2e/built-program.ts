@@ -34,8 +34,12 @@ async function build(): Promise<string> {
 /** Builds of source that nobody has had for a day. */
 async function removeOld(): Promise<void> {
   for (const name of await readdir(cache)) {
-    const { mtimeMs } = await stat(join(cache, name))
-    if (Date.now() - mtimeMs > 24 * 3_600_000) await rm(join(cache, name), { recursive: true, force: true })
+    // Another run may be about to give it its name, or have removed it.
+    const age = await stat(join(cache, name)).then(
+      ({ mtimeMs }) => Date.now() - mtimeMs,
+      () => 0,
+    )
+    if (age > 24 * 3_600_000) await rm(join(cache, name), { recursive: true, force: true })
   }
 }
 

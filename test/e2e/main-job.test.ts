@@ -129,6 +129,7 @@ describe('two machines', () => {
   }, 60_000)
 })
 
+// Each starts a dozen processes, one after the other, on a machine that may do more than this.
 describe('a killed', () => {
   test('node that is started again takes its agents over, and each gives one result', async () => {
     await using mesh = await meshOfTwo()
@@ -148,7 +149,7 @@ describe('a killed', () => {
     expect(entries(reply)[0]).toMatchObject({ outcome: 'completed', text: 'after' })
     await session.close()
     expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, violations: [] })
-  }, 60_000)
+  }, 120_000)
 
   test('hub and adapter leave the result for the next session, once', async () => {
     await using mesh = await meshOfTwo()
@@ -169,7 +170,7 @@ describe('a killed', () => {
     expect(results[0]).toMatchObject({ outcome: 'completed', text: 'kept' })
     await next.close()
     expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, violations: [] })
-  }, 60_000)
+  }, 120_000)
 })
 
 async function hubPid(mesh: MeshOfTwo): Promise<number> {

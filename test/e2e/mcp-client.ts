@@ -39,7 +39,7 @@ export async function connectTo(adapter: {
   const { command, args, env, cwd } = adapter
   const transport = new StdioClientTransport({ command, args: [...args], env: { ...env }, cwd, stderr: 'inherit' })
   const client = new Client({ name: 'test', version: '0' })
-  await client.connect(transport)
+  await waitingFor(() => `the first words of ${command} ${args.join(' ')}`, client.connect(transport))
   const call = async (name: string, args: Readonly<Record<string, unknown>>): Promise<Record<string, unknown>> => {
     const reply = client.callTool({ name, arguments: { ...args } }, undefined, { timeout: 60_000 })
     const what = (): string => `the reply of ${name} to ${JSON.stringify(args).slice(0, 400)}`
