@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { SessionFrame, SessionOpen } from '../../src/core/messages.ts'
+import type { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { Session } from '../../src/runtime/session.ts'
 import { decodeFrame, encodeFrame } from '../../src/wire/session-codec.ts'
 import { ManualClock, settle } from '../contracts/manual-clock.ts'
@@ -119,6 +120,21 @@ describe('opening a session', () => {
 
     expect(link.node.sent.slice(0, 1).map((frame) => decodeFrame(frame))).toMatchObject([{ type: 'accept' }])
     expect(node.store.disk.keys()).toContain('lane/hub_1/session')
+  })
+
+  test('deletes what the peer had when the link opened in the batch of the cursor that is above it', async () => {
+    const { clock, hub, node } = await sides()
+    await connect(hub, node, { clock })
+    await hub.send(say('a'))
+    await settle()
+    const rows = (disk: MemoryDisk): readonly string[] => disk.keys('outbox/', 'outbox0')
+    // The acknowledgement was heard, and nothing was written since.
+    expect(rows(hub.store.disk)).toHaveLength(1)
+
+    const again = await openHub({ clock, disk: hub.store.crash() })
+    await connect(again, node, { clock })
+    // A row that stayed would be found once the lane begins anew and its numbers come there again.
+    expect(rows(again.store.crash())).toEqual([])
   })
 
   test('begins anew with a node whose store was put back, and says so on both sides', async () => {
