@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../src/ports/clock.ts'
 import type { ClockReadings, Liveness } from '../src/ports/liveness.ts'
 import type { Life } from './life.ts'
+import type { Scheduled } from './schedule.ts'
 
 /** Where virtual time begins on the wall: a label and nothing else. */
 const epochMs = Date.UTC(2026, 0, 1)
@@ -20,7 +21,7 @@ export class SimClock implements Clock, Liveness {
   }
 
   nowMs(): number {
-    return 1_000 + this.#life.world.nowMs - this.#startMs
+    return 1_000 + this.#life.world.nowMs - this.#startMs - this.#life.sleptMs
   }
 
   wallMs(): number {
@@ -45,12 +46,16 @@ export class SimClock implements Clock, Liveness {
       this.pending -= 1
       return true
     }
-    // As the system's timers: whole milliseconds, at least one, never early.
-    const scheduled = this.#life.world.after(Math.max(1, Math.ceil(delayMs)), () => {
-      this.#life.reach(() => {
-        if (finish()) callback()
-      })
-    })
+    // As the system's timers: whole milliseconds, at least one, never early, and by the monotonic clock.
+    const dueMs = this.nowMs() + Math.max(1, Math.ceil(delayMs))
+    const plan = (inMs: number): Scheduled => this.#life.world.after(inMs, () => this.#life.reach(ring))
+    const ring = (): void => {
+      if (isOver) return
+      const leftMs = dueMs - this.nowMs()
+      if (leftMs > roundingMs) scheduled = plan(leftMs)
+      else if (finish()) callback()
+    }
+    let scheduled = plan(dueMs - this.nowMs())
     return {
       cancel: () => {
         scheduled.isCancelled = true
@@ -59,3 +64,6 @@ export class SimClock implements Clock, Liveness {
     }
   }
 }
+
+/** How far sums of virtual instants may be off, in milliseconds. */
+const roundingMs = 1e-3

@@ -11,8 +11,21 @@ export class DeedsLedger implements Deeds {
     { readonly attemptId: string; readonly messageId: string; readonly script: Script }[]
   >()
 
+  readonly #onAnswer = new Set<(mark: string) => void>()
+
   constructor(world: World) {
     this.#world = world
+  }
+
+  /** Is told of every answer by the mark that its turn began with, until it is taken back. */
+  onAnswer(callback: (mark: string) => void): () => void {
+    this.#onAnswer.add(callback)
+    return () => this.#onAnswer.delete(callback)
+  }
+
+  answered(text: string): void {
+    const [mark = ''] = text.split(' ', 1)
+    for (const callback of [...this.#onAnswer]) callback(mark)
   }
 
   launched(attemptId: string): void {

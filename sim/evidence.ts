@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { AccountReader } from '../src/audit/account.ts'
+import type { HistoryEvent } from '../src/core/history.ts'
 import type { OpenEntry } from '../src/core/inbox-state.ts'
 import { keyNumber } from '../src/core/key-order.ts'
 import type { TaskEvent } from '../src/core/model.ts'
@@ -8,6 +9,7 @@ import type { EntryRecord } from '../src/hub/records.ts'
 import type { HubProcess } from './hub-process.ts'
 import type { NodeProcess } from './node-process.ts'
 import { laneOn, recordsOn, type Scene } from './scene.ts'
+import type { World } from './world.ts'
 
 const utf8 = new TextDecoder()
 
@@ -114,7 +116,9 @@ async function tellAccount({ hub, hubId, world }: HubProcess): Promise<void> {
     for (const line of page.lines) {
       // The lines of logs are told with their texts.
       const event = line.part === 'log' ? undefined : reader.read(line)
-      if (event !== undefined) world.tell(event)
+      if (event === undefined) continue
+      world.tell(event)
+      if (event.type === 'decided') countDecision(world, event.event)
     }
     from = page.next
   } while (from !== undefined)
@@ -126,6 +130,17 @@ async function tellAttempts({ node, world }: NodeProcess, hubId: string): Promis
   const account = await node?.account(hubId)
   for (const attempt of account?.attempts ?? []) {
     world.tell({ type: 'attempt_on_node', node: account?.peerId ?? '', ...attempt })
+  }
+}
+
+function countDecision(world: World, event: HistoryEvent): void {
+  if (event.type === 'result') {
+    world.count(`decided: ${event.outcome}${event.isLate === true ? ', late' : ''}`)
+    if (event.ground !== undefined) world.count(`decided: node_lost, ${event.ground}`)
+  } else if (event.type === 'attempt_became') {
+    world.count(`decided: attempt ${event.phase}`)
+  } else {
+    world.count(`decided: ${event.type}`)
   }
 }
 

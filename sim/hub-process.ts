@@ -1,16 +1,16 @@
 import { hash } from 'node:crypto'
 import { type Hub, openHub } from '../src/hub/hub.ts'
 import type { PeerFacts } from '../src/ports/peers.ts'
-import type { MemoryDisk } from '../src/store/memory-disk.ts'
 import type { Network } from './network.ts'
 import { SimPeers } from './peers.ts'
 import { Process, type Run } from './process.ts'
 import type { DiskMood } from './store.ts'
+import type { WatchedDisk } from './watched-disk.ts'
 import type { World } from './world.ts'
 
 export interface HubProcessOptions {
   readonly world: World
-  readonly disk: MemoryDisk
+  readonly disk: WatchedDisk
   readonly mood: DiskMood
   readonly network: Network
   readonly self: PeerFacts

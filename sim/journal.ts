@@ -16,9 +16,18 @@ const syncedAtOnce: ReadonlySet<JournalBody['type']> = new Set([
 
 const lazySyncMs = 250
 
+/** What a keeper and its program run on. */
+export interface Machine {
+  readonly world: World
+  after(delayMs: number, work: () => void): void
+}
+
+/** How long a keeper waits before it tries again to write to a full disk, in milliseconds. */
+const fullAgainMs = 200
+
 /** The journal of one attempt on a disk that outlives keeper and node, and of which a power cut takes the unsynced end. */
 export class Journal {
-  readonly #world: World
+  readonly #machine: Machine
   readonly #random: SeededRandom
   readonly #mood: DiskMood
   readonly #startMs: number
@@ -30,11 +39,11 @@ export class Journal {
   #whenSynced: (() => void)[] = []
   readonly #readers = new Set<() => void>()
 
-  constructor(world: World, random: SeededRandom, mood: DiskMood) {
-    this.#world = world
+  constructor(machine: Machine, random: SeededRandom, mood: DiskMood) {
+    this.#machine = machine
     this.#random = random
     this.#mood = mood
-    this.#startMs = world.nowMs
+    this.#startMs = machine.world.nowMs
   }
 
   get records(): readonly JournalRecord[] {
@@ -51,12 +60,12 @@ export class Journal {
     if (this.#isFrozen) return new Promise(() => undefined)
     const last = this.#records.at(-1)?.nextOffset ?? 0
     const nextOffset = last + 16 + sizeOf(body)
-    this.#records.push({ ...body, nextOffset, atMs: this.#world.nowMs - this.#startMs })
+    this.#records.push({ ...body, nextOffset, atMs: this.#machine.world.nowMs - this.#startMs })
     const done = new Promise<void>((resolve) => this.#whenSynced.push(resolve))
     if (syncedAtOnce.has(body.type)) this.#sync()
     else if (!this.#isSyncWanted) {
       this.#isSyncWanted = true
-      this.#world.after(lazySyncMs * this.#random.next(), () => this.#sync())
+      this.#machine.after(lazySyncMs * this.#random.next(), () => this.#sync())
     }
     return done
   }
@@ -98,9 +107,15 @@ export class Journal {
     const upTo = this.#records.length
     const waiting = this.#whenSynced.splice(0)
     const isSlow = this.#random.chance(this.#mood.slowChance)
-    this.#world.after(0.2 + this.#random.next() * (isSlow ? 500 : this.#mood.syncMaxMs), () => {
+    this.#machine.after(0.2 + this.#random.next() * (isSlow ? 500 : this.#mood.syncMaxMs), () => {
       this.#isSyncing = false
       if (this.#isFrozen) return
+      if (this.#mood.isFull) {
+        this.#whenSynced.unshift(...waiting)
+        this.#machine.world.count('keeper that waited for room on its disk')
+        this.#machine.after(fullAgainMs, () => this.#sync())
+        return
+      }
       this.#synced = Math.max(this.#synced, Math.min(upTo, this.#records.length))
       for (const resolve of waiting) resolve()
       this.#wakeReaders()

@@ -13,6 +13,8 @@ export class Life {
   readonly #waiting: (() => void)[] = []
   #isAlive = true
   #isFrozen = false
+  #sleptMs = 0
+  #asleepSinceMs: number | undefined
   /** How far the wall clock of its machine was set, in milliseconds. */
   wallOffMs = 0
   #actsLeft: number | undefined
@@ -58,9 +60,22 @@ export class Life {
     this.#isFrozen = true
   }
 
+  /** The machine sleeps: nothing runs, and no monotonic time goes by. */
+  sleep(): void {
+    this.freeze()
+    this.#asleepSinceMs = this.world.nowMs
+  }
+
+  /** Time that went by while the machine slept. */
+  get sleptMs(): number {
+    return this.#sleptMs + (this.#asleepSinceMs === undefined ? 0 : this.world.nowMs - this.#asleepSinceMs)
+  }
+
   /** It runs again, and finds everything that came meanwhile, in the order in which it came. */
   thaw(): void {
     if (!this.#isFrozen || !this.#isAlive) return
+    this.#sleptMs = this.sleptMs
+    this.#asleepSinceMs = undefined
     this.world.after(0, () => {
       const next = this.#waiting.shift()
       next?.()

@@ -12,6 +12,8 @@ const fromUtf8 = new TextDecoder()
 export interface Deeds {
   launched(attemptId: string): void
   took(attemptId: string, input: ProgramInput, script: Script): void
+  /** A program gave its answer: its turn is about to end. */
+  answered(text: string): void
 }
 
 /** One attempt's folder on a machine, its keeper while that lives, and the program that it runs. */
@@ -21,6 +23,7 @@ export class KeptAttempt {
   /** `empty`: the folder is there and nothing else. `void`: as that, and nothing ever will be. */
   state: 'empty' | 'void' | 'live' | 'ended' | 'dead' = 'empty'
   readonly #world: World
+  readonly #machine: MachineKeepers
   readonly #deeds: Deeds
   readonly #written = new Map<string, Promise<void>>()
   readonly #answered = new Set<string>()
@@ -28,11 +31,12 @@ export class KeptAttempt {
   #isInputClosed = false
   #isStopping = false
 
-  constructor(attemptId: string, options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood }) {
+  constructor(attemptId: string, options: { readonly machine: MachineKeepers; readonly deeds: Deeds }) {
     this.attemptId = attemptId
-    this.#world = options.world
+    this.#machine = options.machine
+    this.#world = options.machine.world
     this.#deeds = options.deeds
-    this.journal = new Journal(options.world, options.world.random(`journal/${attemptId}`), options.mood)
+    this.journal = new Journal(options.machine, this.#world.random(`journal/${attemptId}`), options.machine.mood)
   }
 
   get isInputClosed(): boolean {
@@ -89,7 +93,7 @@ export class KeptAttempt {
     if (this.state !== 'live' || this.#isStopping) return
     this.#isStopping = true
     this.#append({ type: 'stopping', by })
-    this.#world.after(this.#world.random(`stop/${this.attemptId}`).next() * 400, () => {
+    this.#machine.after(this.#world.random(`stop/${this.attemptId}`).next() * 400, () => {
       this.#program?.kill()
       this.#exit({ signal: 'SIGTERM' })
     })
@@ -118,20 +122,21 @@ export class KeptAttempt {
     this.#deeds.launched(this.attemptId)
     const [sessionId = ''] = launch.args
     this.#program = new Program({
-      world: this.#world,
+      machine: this.#machine,
       random: this.#world.random(`program/${this.attemptId}`),
       sessionId,
       write: (line) => this.#line(line),
       exit: (code) => this.#exit({ code }),
       took: (input, script) => this.#deeds.took(this.attemptId, input, script),
     })
-    if (launch.deadlineMs !== undefined) this.#world.after(launch.deadlineMs, () => this.stop('deadline'))
+    if (launch.deadlineMs !== undefined) this.#machine.after(launch.deadlineMs, () => this.stop('deadline'))
     await this.journal.append({ type: 'launched', pid: 2, start: '2' })
   }
 
   #line(line: ProgramLine): void {
     if (this.state !== 'live') return
     this.#world.note(`program ${this.attemptId} ${line.type} ${'id' in line ? line.id : ''}`)
+    if (line.type === 'result') this.#deeds.answered(line.text)
     this.#append({ type: 'stdout', line: utf8.encode(JSON.stringify(line)) })
   }
 
@@ -154,6 +159,9 @@ export class MachineKeepers {
   readonly mood: DiskMood
   readonly #deeds: Deeds
   #boot = 1
+  #isAsleep = false
+  /** What came due while the machine slept, in order. */
+  readonly #waiting: (() => void)[] = []
   readonly #name: string
 
   constructor(name: string, options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood }) {
@@ -174,12 +182,33 @@ export class MachineKeepers {
   /** Creates the folder, exclusively. @returns undefined where it is there already */
   claim(attemptId: string): KeptAttempt | undefined {
     if (this.attempts.has(attemptId)) return undefined
-    const kept = new KeptAttempt(attemptId, { world: this.world, deeds: this.#deeds, mood: this.mood })
+    const kept = new KeptAttempt(attemptId, { machine: this, deeds: this.#deeds })
     this.attempts.set(attemptId, kept)
     return kept
   }
 
+  /** Keepers and programs stand still. */
+  sleep(): void {
+    this.#isAsleep = true
+  }
+
+  wake(): void {
+    if (!this.#isAsleep) return
+    this.#isAsleep = false
+    for (const work of this.#waiting.splice(0)) this.world.after(0, work)
+  }
+
+  /** Runs `work` after `delayMs`, or when the machine wakes. */
+  after(delayMs: number, work: () => void): void {
+    this.world.after(delayMs, () => {
+      if (this.#isAsleep) this.#waiting.push(work)
+      else work()
+    })
+  }
+
   losePower(): void {
+    this.#isAsleep = false
+    this.#waiting.length = 0
     this.#boot += 1
     for (const kept of this.attempts.values()) kept.losePower()
   }

@@ -1,5 +1,6 @@
 import { NfltrError } from '../src/core/errors.ts'
 import type { Link, MemberFacts, PeerFacts } from '../src/ports/peers.ts'
+import type { Life } from './life.ts'
 import { LinkEnd } from './link.ts'
 import type { SimPeers } from './peers.ts'
 import { Pipe, type PipeDelays } from './pipe.ts'
@@ -73,6 +74,21 @@ export class Network {
     if (open.length === 0) return false
     random.pick(open).break({ after: () => (random.chance(0.4) ? 0 : random.next() * 3_000) })
     return true
+  }
+
+  /** A connection of which neither side is told: each notices when it has heard nothing for too long. */
+  vanishOne(random: SeededRandom): boolean {
+    const open = [...this.#connections].filter((connection) => connection.isWhole)
+    if (open.length === 0) return false
+    random.pick(open).break({ after: () => random.next() * 20_000 })
+    return true
+  }
+
+  /** The connections of a process that is about to die: the other sides find out so much later. */
+  leaveHanging(life: Life, after: () => number): void {
+    for (const connection of [...this.#connections]) {
+      if (connection.isOf(life)) connection.break({ after })
+    }
   }
 
   /** Breaks one session stream and leaves its connection. */
@@ -162,6 +178,10 @@ export class Connection {
   get isClogged(): boolean {
     const [hub, node] = [this.#hub.self.peerId, this.#node.self.peerId]
     return this.#network.isClogged(hub, node) || this.#network.isClogged(node, hub)
+  }
+
+  isOf(life: Life): boolean {
+    return life === this.#hub.life || life === this.#node.life
   }
 
   has(peers: SimPeers): boolean {

@@ -2,7 +2,6 @@ import { hash } from 'node:crypto'
 import { encodeRecord } from '../src/core/record-json.ts'
 import { type Node, openNode } from '../src/node/node.ts'
 import type { PeerFacts } from '../src/ports/peers.ts'
-import type { MemoryDisk } from '../src/store/memory-disk.ts'
 import { SimDriver } from './agent.ts'
 import { SimKeepers } from './keepers.ts'
 import type { MachineKeepers } from './machine-keepers.ts'
@@ -10,12 +9,13 @@ import type { Network } from './network.ts'
 import { SimPeers } from './peers.ts'
 import { Process, type Run } from './process.ts'
 import type { DiskMood } from './store.ts'
+import type { WatchedDisk } from './watched-disk.ts'
 import { SimWorkspaces } from './workspaces.ts'
 import type { World } from './world.ts'
 
 export interface NodeProcessOptions {
   readonly world: World
-  readonly disk: MemoryDisk
+  readonly disk: WatchedDisk
   readonly mood: DiskMood
   readonly network: Network
   readonly machine: MachineKeepers

@@ -107,6 +107,8 @@ export class Observer {
     const missing = missingOf(sent, work)
     const lane = `${process.name}>${remote}`
     const isRepeat = no <= (this.#sentUpTo.get(lane) ?? 0)
+    this.#world.count(`sent: ${work.type}${isRepeat ? ', again' : ''}`)
+    if (isReplaced) this.#world.count('sent: another message in its place')
     this.#sentUpTo.set(lane, Math.max(no, this.#sentUpTo.get(lane) ?? 0))
     this.#world.tell({
       type: 'sent',

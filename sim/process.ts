@@ -1,12 +1,12 @@
 import type { NfltrError } from '../src/core/errors.ts'
-import type { Store } from '../src/ports/store.ts'
+import type { Store, StoreEntry, StoreIdentity } from '../src/ports/store.ts'
 import { Engine } from '../src/runtime/engine.ts'
-import type { MemoryDisk } from '../src/store/memory-disk.ts'
 import type { MemoryStore } from '../src/store/memory-store.ts'
 import { SimClock } from './clock.ts'
 import { Life } from './life.ts'
 import type { SeededRandom } from './random.ts'
 import { type DiskMood, openStore } from './store.ts'
+import { WatchedDisk } from './watched-disk.ts'
 import type { World } from './world.ts'
 
 /** What one run of a process starts from. */
@@ -23,19 +23,19 @@ export interface Run {
 export abstract class Process {
   readonly name: string
   readonly world: World
-  readonly disk: MemoryDisk
   readonly mood: DiskMood
   readonly #random: SeededRandom
+  #disk: WatchedDisk
   #runs = 0
   #earlierSyncs = 0
   #life: Life | undefined
   #memory: MemoryStore | undefined
   #restart: { readonly afterMs: () => number } | undefined
 
-  constructor(name: string, options: { readonly world: World; readonly disk: MemoryDisk; readonly mood: DiskMood }) {
+  constructor(name: string, options: { readonly world: World; readonly disk: WatchedDisk; readonly mood: DiskMood }) {
     this.name = name
     this.world = options.world
-    this.disk = options.disk
+    this.#disk = options.disk
     this.mood = options.mood
     this.#random = options.world.random(`process/${name}`)
   }
@@ -46,6 +46,20 @@ export abstract class Process {
   /** Whoever watches over it starts it again this long after each death; undefined: nobody does. */
   set restartsAfter(afterMs: (() => number) | undefined) {
     this.#restart = afterMs === undefined ? undefined : { afterMs }
+  }
+
+  /** What of it outlives its runs. */
+  get disk(): WatchedDisk {
+    return this.#disk
+  }
+
+  /** The next run finds another disk. */
+  replaceDisk(found: { readonly identity: StoreIdentity; readonly entries: readonly StoreEntry[] }): void {
+    this.world.isPutBack = true
+    const fresh = new WatchedDisk(found.identity)
+    fresh.apply(found.entries.map(({ key, value }) => ({ type: 'put', key, value })))
+    fresh.onApplied = this.#disk.onApplied
+    this.#disk = fresh
   }
 
   get isUp(): boolean {
@@ -77,12 +91,21 @@ export abstract class Process {
 
   /** The process dies at once, and what it had not synced is lost in part. */
   crash(why: string): void {
+    this.#die(why, this.#restart?.afterMs)
+  }
+
+  /** The same, and whoever watches over it takes so long to start it again. */
+  crashFor(downMs: number): void {
+    this.#die('and stays down', () => downMs)
+  }
+
+  #die(why: string, restartsAfter: (() => number) | undefined): void {
     const life = this.#life
     if (life?.isAlive !== true) return
     this.world.note(`crash ${life.name} ${why}`)
     this.world.count(`crash of a ${this.name.split('-')[0]}`)
     life.end()
-    if (this.#restart !== undefined) this.world.after(this.#restart.afterMs(), () => this.start())
+    if (restartsAfter !== undefined) this.world.after(restartsAfter(), () => this.start())
   }
 
   /** The next sync fails, and with it the process. `survives`: its batches are on the disk all the same. */
@@ -112,11 +135,12 @@ export abstract class Process {
     }
   }
 
-  /** A store that fails ends its process (and nothing else may). */
+  /** A store that fails ends its process, and an epoch that was put back does (rule 7); nothing else may. */
   #failed(life: Life, error: unknown): void {
     if (!life.isAlive) return
     const code = (error as Partial<NfltrError>).code
     if (code === 'store_failed' || code === 'disk_full') this.world.count('disk error')
+    else if (code === 'stale_epoch' && this.world.isPutBack) this.world.count('hub that ended under an older epoch')
     else this.world.violate('no-bugs', `${life.name} ended by itself: ${describe(error)}`)
     this.crash('ended by an error')
   }

@@ -1,5 +1,5 @@
+import type { Machine } from './journal.ts'
 import type { SeededRandom } from './random.ts'
-import type { World } from './world.ts'
 
 /** What a scripted agent program does with one message, written as JSON text: its brief or a message to it. */
 export interface Script {
@@ -28,7 +28,7 @@ export type ProgramLine =
   | { readonly type: 'result'; readonly text: string }
 
 export interface ProgramHost {
-  readonly world: World
+  readonly machine: Machine
   readonly random: SeededRandom
   readonly sessionId: string
   readonly write: (line: ProgramLine) => void
@@ -113,7 +113,7 @@ export class Program {
   }
 
   #later(delayMs: number, work: () => void): void {
-    this.#host.world.after(delayMs, () => {
+    this.#host.machine.after(delayMs, () => {
       if (this.#isRunning) work()
     })
   }

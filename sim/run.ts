@@ -1,26 +1,37 @@
 /**
  * `npm run sim`: runs seeds and tells which broke a promise. `--seed N` runs one, and `--trace` shows all of it; `--seeds N`
- * runs N from `--from` on; `--workers N` in so many threads; `--stop` ends with the first that failed; `--json` prints one
- * document; `--report FILE` leaves the counts where `.ci/run` adds them up. The last line counts.
+ * runs N from `--from` on; `--scenario NAME` in a world of `sim/regressions/`; `--keep A,B` does only these of what the seed
+ * plans; `--workers N` in so many threads; `--stop` ends with the first that failed; `--json` prints one document;
+ * `--figures` writes docs/reference/figures/sim.json; `--report FILE` leaves the counts where `.ci/run` adds them up. The
+ * last line counts.
  */
-import { createHash } from 'node:crypto'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from './figures.ts'
 import { runSeed } from './run-seed.ts'
-import { runSeeds } from './seeds.ts'
+import { readScenario } from './scenarios.ts'
+import { runSeeds, type SeedPlan } from './seeds.ts'
+import { shrink } from './shrink.ts'
 import type { Outcome } from './simulate.ts'
+import { neverTaken, sometimes } from './sometimes.ts'
+import { blockSeeds, type Summary, Tally } from './tally.ts'
 
 const defaultSeeds = 500
 const traceShown = 120
+/** A run of so many seeds has to take every rare path. */
+const sometimesSeeds = 500
 
 interface Options {
   readonly seeds: readonly number[]
+  readonly plan: SeedPlan
+  readonly scenario: string | undefined
   readonly workers: number
   readonly isJson: boolean
   readonly isTrace: boolean
   readonly isStop: boolean
+  readonly isFigures: boolean
   readonly report: string | undefined
 }
 
@@ -30,21 +41,40 @@ function readOptions(): Options {
       seed: { type: 'string' },
       seeds: { type: 'string' },
       from: { type: 'string' },
+      scenario: { type: 'string' },
+      keep: { type: 'string' },
       workers: { type: 'string' },
       json: { type: 'boolean', default: false },
       trace: { type: 'boolean', default: false },
       stop: { type: 'boolean', default: false },
+      figures: { type: 'boolean', default: false },
       report: { type: 'string' },
     },
   })
-  const from = count('from', values.from ?? '1')
-  const seeds =
-    values.seed === undefined
-      ? Array.from({ length: count('seeds', values.seeds ?? String(defaultSeeds)) }, (_, index) => from + index)
-      : [count('seed', values.seed)]
+  const scenario = values.scenario === undefined ? undefined : readScenario(values.scenario)
+  const kept = values.keep?.split(',') ?? scenario?.kept
+  const from = count('from', values.from ?? String(scenario?.seeds?.from ?? 1))
+  const seeds = count('seeds', values.seeds ?? String(scenario?.seeds?.count ?? defaultSeeds))
   // Who wants the first failure alone gets no use out of the seeds that others run meanwhile.
   const workers = count('workers', values.workers ?? String(values.stop ? 1 : availableParallelism()))
-  return { seeds, workers, isJson: values.json, isTrace: values.trace, isStop: values.stop, report: values.report }
+  return {
+    seeds: values.seed === undefined ? range(from, seeds) : [count('seed', values.seed)],
+    plan: {
+      ...(scenario === undefined ? {} : { scenario }),
+      ...(kept === undefined ? {} : { kept: new Set(kept) }),
+    },
+    scenario: values.scenario,
+    workers,
+    isJson: values.json,
+    isTrace: values.trace,
+    isStop: values.stop,
+    isFigures: values.figures,
+    report: values.report,
+  }
+}
+
+function range(from: number, length: number): readonly number[] {
+  return Array.from({ length }, (_, index) => from + index)
 }
 
 function count(name: string, text: string): number {
@@ -53,80 +83,44 @@ function count(name: string, text: string): number {
   throw new TypeError(`--${name} takes a whole number, not ${text}`)
 }
 
-function explain(outcome: Outcome): string {
-  const { seed, violations, lastTrace } = outcome
-  const broken = violations.map(({ checker, atMs, message }) => `  ${checker} at ${atMs.toFixed(0)} ms: ${message}`)
-  return [
-    `seed ${seed} broke ${violations.length} promise(s); the end of its trace:`,
-    ...lastTrace.slice(-traceShown).map((line) => `  ${line}`),
-    ...broken,
-    `  replay: npm run sim -- --seed ${seed} --trace`,
-  ].join('\n')
-}
-
-interface Summary {
-  readonly seeds: number
-  readonly failed: readonly Pick<Outcome, 'seed' | 'violations'>[]
-  readonly steps: number
-  readonly seconds: number
-  readonly virtual_seconds: number
-  /** Names all histories in the order of their seeds: two runs with equal hashes saw the same. */
-  readonly trace_hash: string
-  readonly counts: Readonly<Record<string, number>>
-}
-
-/** What all outcomes come to. */
-class Tally {
-  readonly #startMs = performance.now()
-  readonly #counts = new Map<string, number>()
-  readonly #failed: Outcome[] = []
-  readonly #hash = createHash('sha256')
-  #seeds = 0
-  #steps = 0
-  #virtualMs = 0
-
-  add(outcome: Outcome): void {
-    this.#seeds += 1
-    this.#steps += outcome.steps
-    this.#virtualMs += outcome.virtualMs
-    this.#hash.update(`${outcome.seed} ${outcome.traceHash}\n`)
-    for (const [name, times] of outcome.counts) this.#counts.set(name, (this.#counts.get(name) ?? 0) + times)
-    if (outcome.violations.length > 0) this.#failed.push(outcome)
-  }
-
-  get failures(): number {
-    return this.#failed.length
-  }
-
-  summary(): Summary {
-    return {
-      seeds: this.#seeds,
-      failed: this.#failed.map(({ seed, violations }) => ({ seed, violations })),
-      steps: this.#steps,
-      seconds: Number(((performance.now() - this.#startMs) / 1_000).toFixed(1)),
-      virtual_seconds: Math.round(this.#virtualMs / 1_000),
-      trace_hash: this.#hash.digest('hex').slice(0, 32),
-      counts: Object.fromEntries([...this.#counts].sort(([a], [b]) => (a < b ? -1 : 1))),
-    }
-  }
-}
-
-async function runAll(options: Options): Promise<Summary> {
-  const tally = new Tally()
+/** Runs all, and gives the first outcomes that failed. */
+async function runAll(options: Options, tally: Tally): Promise<readonly Outcome[]> {
+  const failed: Outcome[] = []
   const take = (outcome: Outcome): boolean => {
     tally.add(outcome)
     if (outcome.violations.length === 0) return true
-    if (!options.isJson && tally.failures <= 3) console.log(explain(outcome))
+    if (failed.length < 3) failed.push(outcome)
     return !options.isStop
   }
+  const { plan, workers } = options
   const [only] = options.seeds
   if (options.seeds.length === 1 && only !== undefined) {
     const onTrace = options.isTrace ? { onTrace: (line: string) => console.log(line) } : {}
-    take(await runSeed(only, { isReplayed: true, ...onTrace }))
+    take(await runSeed(only, { ...plan, ...onTrace, isReplayed: true }))
   } else {
-    await runSeeds(options.seeds, { workers: options.workers, take })
+    await runSeeds(options.seeds, { workers, take, plan })
   }
-  return tally.summary()
+  return failed
+}
+
+/** The shortest story of a failure, and how it is told again. */
+async function explain(failed: Outcome, { scenario, plan }: Options): Promise<string> {
+  const { seed, violations } = failed
+  const inScenario = scenario === undefined ? '' : ` --scenario ${scenario}`
+  const canShrink = plan.kept === undefined && violations.some(({ checker }) => checker !== 'replay')
+  const shrunk = canShrink
+    ? await shrink(failed, { scenario: plan.scenario })
+    : { kept: failed.planned, outcome: failed, runs: 0 }
+  const broken = violations.map(({ checker, atMs, message }) => `  ${checker} at ${atMs.toFixed(0)} ms: ${message}`)
+  const about = `${shrunk.kept.length} of ${failed.planned.length} faults and calls after ${shrunk.runs} runs`
+  return [
+    `seed ${seed} of commit ${originOf().commit} broke ${violations.length} promise(s):`,
+    ...broken,
+    `  the end of the shortest trace in which it breaks: ${about}`,
+    ...shrunk.outcome.lastTrace.slice(-traceShown).map((line) => `  ${line}`),
+    `  replay all of it: npm run sim --${inScenario} --seed ${seed} --trace`,
+    `  replay the shortest: npm run sim --${inScenario} --seed ${seed} --keep ${shrunk.kept.join(',')} --trace`,
+  ].join('\n')
 }
 
 function print(summary: Summary): void {
@@ -136,26 +130,41 @@ function print(summary: Summary): void {
   for (const [name, times] of Object.entries(counts)) console.log(`  ${String(times).padStart(7)} ${name}`)
   console.log(`trace hash ${traceHash}`)
   if (failed.length > 0) console.log(`failed seeds: ${failed.map(({ seed }) => seed).join(', ')}`)
-  console.log(`${seeds - failed.length} passed, ${failed.length} failed`)
 }
 
-function report(file: string, { seeds, failed }: Summary): void {
+function report(file: string, failures: number, { seeds, failed }: Summary): void {
   mkdirSync(dirname(file), { recursive: true })
   const counts = {
     numPassedTests: seeds - failed.length,
-    numFailedTests: failed.length,
-    numFailedTestSuites: failed.length > 0 ? 1 : 0,
+    numFailedTests: failures,
+    numFailedTestSuites: failures > 0 ? 1 : 0,
   }
   writeFileSync(file, JSON.stringify(counts))
 }
 
 async function main(): Promise<void> {
   const options = readOptions()
-  const summary = await runAll(options)
-  if (options.isJson) console.log(JSON.stringify(summary))
-  else print(summary)
-  if (options.report !== undefined) report(options.report, summary)
-  if (summary.failed.length > 0) process.exitCode = 1
+  const origin = options.isFigures ? originOf() : undefined
+  const tally = new Tally()
+  const failed = await runAll(options, tally)
+  const summary = tally.summary()
+  const isWhole = options.plan.scenario === undefined && options.plan.kept === undefined && !options.isStop
+  const missing = isWhole && summary.seeds >= sometimesSeeds ? neverTaken(tally.counts) : []
+  if (options.isJson) {
+    console.log(JSON.stringify({ ...summary, never_taken: missing }))
+  } else {
+    for (const outcome of failed) console.log(await explain(outcome, options))
+    print(summary)
+    for (const name of missing) console.log(`never taken: ${name} (${sometimes[name]})`)
+    console.log(`${summary.seeds - tally.failures} passed, ${tally.failures + missing.length} failed`)
+  }
+  if (origin !== undefined) {
+    const { seconds: _seconds, ...figures } = summary
+    const [first = 0] = options.seeds
+    writeFigures('sim', origin, { seed: first, ...figures, block_seeds: blockSeeds, block_hashes: tally.blocks() })
+  }
+  if (options.report !== undefined) report(options.report, tally.failures + missing.length, summary)
+  if (tally.failures + missing.length > 0) process.exitCode = 1
 }
 
 await main()

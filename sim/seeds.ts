@@ -1,11 +1,19 @@
 import { Worker } from 'node:worker_threads'
 import { runSeed } from './run-seed.ts'
+import type { Scenario } from './scenario.ts'
 import type { Outcome } from './simulate.ts'
 
 /** Seeds that a worker is given at a time. */
 const chunkSeeds = 4
 
+/** How each seed is run. */
+export interface SeedPlan {
+  readonly scenario?: Scenario
+  readonly kept?: ReadonlySet<string>
+}
+
 export interface SeedsOptions {
+  readonly plan: SeedPlan
   /** Threads; with one, everything runs in this one. */
   readonly workers: number
   /** Is told of every outcome, in the order of the seeds whoever ran them. @returns false where no more are wanted */
@@ -15,10 +23,10 @@ export interface SeedsOptions {
 /** Runs seeds. What is told depends on the seeds alone, not on the number of workers. */
 export async function runSeeds(seeds: readonly number[], options: SeedsOptions): Promise<void> {
   if (options.workers > 1 && seeds.length > 1) return inWorkers(seeds, options)
-  for (const seed of seeds) if (!options.take(await runSeed(seed))) return
+  for (const seed of seeds) if (!options.take(await runSeed(seed, options.plan))) return
 }
 
-async function inWorkers(seeds: readonly number[], { workers: count, take }: SeedsOptions): Promise<void> {
+async function inWorkers(seeds: readonly number[], { workers: count, take, plan }: SeedsOptions): Promise<void> {
   const done = new Map<number, Outcome>()
   let [next, told, isOver] = [0, 0, false]
   const tell = (): void => {
@@ -36,7 +44,10 @@ async function inWorkers(seeds: readonly number[], { workers: count, take }: See
       tell()
     }
   }
-  const workers = Array.from({ length: count }, () => new Worker(new URL('seed-worker.ts', import.meta.url)))
+  const workers = Array.from(
+    { length: count },
+    () => new Worker(new URL('seed-worker.ts', import.meta.url), { workerData: plan }),
+  )
   try {
     await Promise.all(workers.map(runOne))
   } finally {

@@ -1,16 +1,20 @@
 import type { MemberFacts, PeerFacts } from '../src/ports/peers.ts'
 import { DeedsLedger } from './deeds.ts'
 import { tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
-import { calmDisk, drawMix, Faults } from './faults.ts'
+import { drawMix, type FaultMix } from './fault-mix.ts'
+import { Faults } from './faults.ts'
 import { HubProcess } from './hub-process.ts'
 import { MachineKeepers } from './machine-keepers.ts'
 import { Network } from './network.ts'
 import { NodeProcess } from './node-process.ts'
 import { Observer } from './observer.ts'
 import type { Process } from './process.ts'
+import type { SeededRandom } from './random.ts'
+import type { Scenario } from './scenario.ts'
 import type { Scene } from './scene.ts'
+import { calmDisk, type DiskMood } from './store.ts'
 import { WatchedDisk, watchOutbox } from './watched-disk.ts'
-import { Workload } from './workload.ts'
+import { Workload, type WorkPlan } from './workload.ts'
 import { settled, type Violation, World } from './world.ts'
 
 /** How long things go wrong, how long the rest may take after that, and how long nothing may happen then: milliseconds. */
@@ -24,19 +28,25 @@ export interface Outcome {
   readonly violations: readonly Violation[]
   readonly counts: ReadonlyMap<string, number>
   readonly lastTrace: readonly string[]
+  /** What was done of what the seed planned: its faults and its calls, in their order. */
+  readonly planned: readonly string[]
 }
 
 export interface SimulateOptions {
+  readonly scenario?: Scenario
+  /** What is done of what the seed plans; absent: all of it. */
+  readonly kept?: ReadonlySet<string>
   readonly onTrace?: (line: string) => void
   /** Shows the world as it was at the end. */
   readonly onEnd?: (scene: Scene) => void
 }
 
-/** One whole run: two hubs and two nodes over the production code, in a world that the seed alone decides. */
+/** One whole run: two hubs and four nodes over the production code, in a world that the seed alone decides. */
 export async function simulate(seed: number, options: SimulateOptions = {}): Promise<Outcome> {
   // The caller may be a callback of the event loop, in which nothing is in the order that one seed stands for.
   await settled()
-  const world = new World(seed)
+  const { scenario } = options
+  const world = new World(seed, { kept: options.kept, excused: new Set(Object.keys(scenario?.excused ?? {})) })
   world.onTrace = options.onTrace
   const onRejection = (error: unknown): void => {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
@@ -44,14 +54,14 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
   }
   process.on('unhandledRejection', onRejection)
   try {
-    const run = new Run(world)
+    const run = new Run(world, scenario)
     await run.run()
     options.onEnd?.(run.scene)
   } finally {
     process.off('unhandledRejection', onRejection)
   }
-  const { traceHash, steps, nowMs, violations, counts, lastTrace } = world
-  return { seed, traceHash, steps, virtualMs: nowMs, violations, counts, lastTrace }
+  const { traceHash, steps, nowMs, violations, counts, lastTrace, planned } = world
+  return { seed, traceHash, steps, virtualMs: nowMs, violations, counts, lastTrace, planned }
 }
 
 class Run {
@@ -60,10 +70,12 @@ class Run {
   readonly #observer: Observer
   readonly #faults: Faults
 
-  constructor(world: World) {
+  constructor(world: World, scenario: Scenario = {}) {
     this.#world = world
-    const mix = drawMix(world.random('mix'))
+    const mix = drawMix(world.random('mix'), scenario.faults)
     const shape = world.random('shape')
+    const hubNames = names('hub', scenario.hubs ?? defaultShape.hubs)
+    const nodeNames = names('node', scenario.nodes ?? defaultShape.nodes)
     const deeds = new DeedsLedger(world)
     const network = new Network({
       world,
@@ -72,56 +84,43 @@ class Run {
       onFrame: (from, to, frame, link) => this.#observer.saw(from, to, frame, link),
     })
     const hubs = hubNames.map((name, index) => {
-      const self = factsOf(name, 'hub')
-      const disk = diskOf(world, name)
-      return new HubProcess(name, { world, disk, mood: { ...calmDisk }, network, self, hubId: `hub_${index + 1}` })
+      const hubId = `hub_${index + 1}`
+      return new HubProcess(name, { ...partsOf(world, name), network, self: factsOf(name, 'hub', hubId), hubId })
     })
     const nodes = nodeNames.map((name) => {
-      const mood = { ...calmDisk }
-      const machine = new MachineKeepers(name, { world, deeds, mood })
-      const self = factsOf(name, 'node')
-      const disk = diskOf(world, name)
-      return new NodeProcess(name, { world, disk, mood, network, machine, self, maxAgents: shape.int(1, 4) })
+      const parts = partsOf(world, name)
+      const machine = new MachineKeepers(name, { world, deeds, mood: parts.mood })
+      return new NodeProcess(name, {
+        ...parts,
+        network,
+        machine,
+        self: factsOf(name, 'node'),
+        maxAgents: shape.int(1, 4),
+      })
     })
-    const workloads = hubs.map((hub) => {
-      const plan = {
-        spawns: shape.int(1, 6),
-        machines: nodeNames,
-        cancelChance: mix.cancelChance,
-        isBulky: mix.isBulky,
-        crashChance: mix.programCrashChance,
-      }
-      return new Workload(hub, { plan })
-    })
-    const processes: readonly Process[] = [...hubs, ...nodes]
-    for (const one of processes) one.restartsAfter = () => shape.next() * 4_000
-    const byPeerId = new Map<string, Process>([...hubs, ...nodes].map((one) => [one.self.peerId, one]))
+    const tasks = (scenario.tasks ?? defaultShape.tasks) / hubs.length
+    const workloads = hubs.map((hub) => new Workload(hub, { plan: planOf(tasks, nodeNames, mix, shape), deeds }))
     this.scene = { world, hubs, nodes, workloads, deeds }
-    this.#observer = new Observer({
-      world,
-      processOf: (peerId) => {
-        const found = byPeerId.get(peerId)
-        if (found === undefined) throw new Error(`nobody is ${peerId}`)
-        return found
-      },
-    })
+    this.#observer = new Observer({ world, processOf: (peerId) => this.#processOf(peerId) })
+    for (const one of this.#processes) one.restartsAfter = () => shape.next() * 4_000
     for (const hub of hubs) watchOutbox(hub, hub.hubId, new Map(nodes.map((node) => [node.self.peerId, node])))
     for (const node of nodes) watchOutbox(node, node.self.peerId, new Map(hubs.map((hub) => [hub.hubId, hub])))
+    const machines = nodes.map(({ machine }) => machine)
+    const moods = this.#processes.map(({ mood }) => mood)
     this.#faults = new Faults(
-      {
-        world,
-        network,
-        processes,
-        machines: nodes.map(({ machine }) => machine),
-        moods: processes.map(({ mood }) => mood),
-        workloads,
-        cutPower: (machine) => {
-          nodes.find((node) => node.machine === machine)?.crash('power cut')
-          machine.losePower()
-        },
-      },
+      { world, network, hubs, nodes, processes: this.#processes, machines, moods, workloads },
       mix,
     )
+  }
+
+  get #processes(): readonly Process[] {
+    return [...this.scene.hubs, ...this.scene.nodes]
+  }
+
+  #processOf(peerId: string): Process {
+    const found = [...this.scene.hubs, ...this.scene.nodes].find(({ self }) => self.peerId === peerId)
+    if (found === undefined) throw new Error(`nobody is ${peerId}`)
+    return found
   }
 
   /** A phase in which things go wrong, one in which everything ends, and one in which nothing may happen. */
@@ -149,7 +148,7 @@ class Run {
     if (world.violations.length > 0) return
     // What was on its way when the last word was read still arrives.
     await world.run({ untilMs: world.nowMs + 2_000 })
-    const processes = [...this.scene.hubs, ...this.scene.nodes]
+    const processes = this.#processes
     const before = { frames: this.#observer.meaningful, syncs: processes.map((one) => one.syncs), steps: world.steps }
     await world.run({ untilMs: world.nowMs + phases.idleMs })
     const stirred = (who: string, what: string, count: number, allowed = 0): void =>
@@ -158,25 +157,41 @@ class Run {
     for (const [index, one] of processes.entries()) stirred(one.name, 'writes', one.syncs - (before.syncs[index] ?? 0))
     // A hub's one-second tick does nothing but look at its clocks.
     const ticks = this.scene.hubs.length * Math.ceil(phases.idleMs / 1_000 + 1)
-    stirred('the world', 'events', world.steps - before.steps, ticks + idleStepsMax)
+    const links = this.scene.hubs.length * this.scene.nodes.length
+    stirred('the world', 'events', world.steps - before.steps, ticks + links * idleStepsMaxOfLink)
   }
 }
 
-/** Four links with a heartbeat of each side every 15 s, and whatever answers them, for a minute. */
-const idleStepsMax = 150
+/** A heartbeat of each side every 15 s, and whatever answers it, for a minute. */
+const idleStepsMaxOfLink = 38
 
-const hubNames = ['hub-a', 'hub-b'] as const
-const nodeNames = ['node-x', 'node-y'] as const
+/** The world where a scenario does not ask for another one. `tasks`: spawns and messages of all projects. */
+const defaultShape = { hubs: 2, nodes: 4, tasks: 40 } as const
 
-function factsOf(name: string, kind: 'hub' | 'node'): PeerFacts {
-  const index = (hubNames as readonly string[]).indexOf(name) + 1
+/** hub-a, hub-b … */
+function names(kind: 'hub' | 'node', count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${kind}-${String.fromCharCode(97 + index)}`)
+}
+
+/** What one project asks for: so many spawns and messages in all. */
+function planOf(tasks: number, machines: readonly string[], mix: FaultMix, shape: SeededRandom): WorkPlan {
+  const spawns = shape.int(Math.ceil(tasks / 4), Math.ceil((3 * tasks) / 4))
+  const { cancelChance, isBulky, programCrashChance: crashChance, impatience } = mix
+  return { spawns, messages: tasks - spawns, machines, cancelChance, isBulky, crashChance, impatience }
+}
+
+function partsOf(world: World, name: string): { world: World; disk: WatchedDisk; mood: DiskMood } {
+  return { world, disk: diskOf(world, name), mood: { ...calmDisk, isFull: false } }
+}
+
+function factsOf(name: string, kind: 'hub' | 'node', hubId?: string): PeerFacts {
   return {
     peerId: kind === 'hub' ? `peer-${name}-process` : `peer-${name}`,
     machinePeerId: `peer-${name}`,
     name,
     kind,
     roles: [kind],
-    ...(kind === 'hub' ? { hubId: `hub_${index}` } : {}),
+    ...(hubId === undefined ? {} : { hubId }),
     softwareVersion: '0.1.0',
     path: 'lan',
   }

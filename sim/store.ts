@@ -10,9 +10,14 @@ export interface DiskMood {
   syncMaxMs: number
   /** How likely a sync is to take up to half a second instead. */
   slowChance: number
+  /** There is no room: nothing can be written. */
+  isFull: boolean
   /** The next sync of a store fails; what it was to write is on the disk nevertheless, or not. */
   failsNext: 'survives' | 'lost' | undefined
 }
+
+/** A disk in good order. */
+export const calmDisk = { syncMaxMs: 3, slowChance: 0.005, failsNext: undefined } as const
 
 /**
  * The in-memory twin over a disk that outlives the process: syncs take virtual time, and a death loses a random part of
@@ -30,6 +35,7 @@ export async function openStore(options: {
     disk,
     sync: () => {
       if (mood.failsNext !== undefined) memory.failNext({ survives: mood.failsNext === 'survives' })
+      else if (mood.isFull) memory.failNext({ code: 'disk_full', survives: false })
       mood.failsNext = undefined
       const isSlow = random.chance(mood.slowChance)
       const delayMs = 0.2 + random.next() * (isSlow ? 500 : mood.syncMaxMs)

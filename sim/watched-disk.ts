@@ -21,7 +21,6 @@ export class WatchedDisk extends MemoryDisk {
  */
 export function watchOutbox(process: Process, self: string, remotes: ReadonlyMap<string, Process>): void {
   const { disk, world, name } = process
-  if (!(disk instanceof WatchedDisk)) throw new Error(`the disk of ${name} cannot be watched`)
   disk.onApplied = (operation) => {
     if (operation.type !== 'delete' || !operation.key.startsWith('outbox/')) return
     const [, remote = '', , no = ''] = operation.key.split('/')

@@ -29,9 +29,14 @@ export class World {
   readonly violations: Violation[] = []
   /** Events so far. */
   steps = 0
+  /** A store was put back or lost: what was asked for before may be known to nobody. */
+  isPutBack = false
   /** Written out with every line of the trace, for a replay that is looked at. */
   onTrace: ((line: string) => void) | undefined
-  readonly #audit = new Audit(allChecks, ({ check, message }) => this.violate(check, message))
+  readonly #audit: Audit
+  /** What was done of what the seed planned, in its order. */
+  readonly planned: string[] = []
+  readonly #kept: ReadonlySet<string> | undefined
   readonly #schedule = new Schedule()
   readonly #trace: string[] = []
   #nowMs = 0
@@ -39,8 +44,26 @@ export class World {
   #hash = 0x811c9dc5
   #lines = 0
 
-  constructor(seed: number) {
+  /** @param options - `kept`: what is done of what the seed plans, undefined: all; `excused`: checks that are left out */
+  constructor(
+    seed: number,
+    options: { readonly kept?: ReadonlySet<string> | undefined; readonly excused?: ReadonlySet<string> } = {},
+  ) {
     this.seed = seed
+    this.#kept = options.kept
+    const checks = allChecks.filter(({ name }) => options.excused?.has(name) !== true)
+    this.#audit = new Audit(checks, ({ check, message }) => this.violate(check, message))
+  }
+
+  /**
+   * Whether something that the seed planned is done. What is left out leaves everything else as it would be: a shorter
+   * story of the same failure.
+   */
+  keeps(id: string, what: string): boolean {
+    if (this.#kept !== undefined && !this.#kept.has(id)) return false
+    this.planned.push(id)
+    this.note(`${id} ${what}`)
+    return true
   }
 
   get nowMs(): number {

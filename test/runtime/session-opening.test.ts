@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { SessionFrame, SessionOpen } from '../../src/core/messages.ts'
-import type { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { Session } from '../../src/runtime/session.ts'
+import type { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { decodeFrame, encodeFrame } from '../../src/wire/session-codec.ts'
 import { ManualClock, settle } from '../contracts/manual-clock.ts'
 import { type MemoryLinkPair, memoryLinkPair } from '../contracts/memory-link.ts'
