@@ -1,0 +1,106 @@
+/**
+ * `scripts/verify-figures`: anybody can check what the long runs in docs/reference/figures claim. A part of each is drawn
+ * by chance and run again in a copy of the commit that the figures name. The simulator's histories have to be the same to
+ * the byte; of runs with real processes, which are never the same twice, a short form has to find nothing either.
+ */
+import { execFileSync, spawnSync } from 'node:child_process'
+import { globSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { basename, join } from 'node:path'
+import process from 'node:process'
+import { parseArgs } from 'node:util'
+import { SeededRandom } from '../sim/random.ts'
+
+const root = join(import.meta.dirname, '..')
+const folder = join(root, 'docs/reference/figures')
+
+interface Figures {
+  readonly commit: string
+  readonly is_clean?: boolean
+  readonly seed?: number
+  readonly seeds?: number
+  readonly block_seeds?: number
+  readonly block_hashes?: readonly string[]
+}
+
+type Verdict = { readonly isSame: boolean; readonly text: string }
+
+/** A short form of each run with real processes, under a seed of its own. */
+const shortForms: Readonly<Record<string, (seed: string) => readonly string[]>> = {
+  fuzz: (seed) => ['--expose-gc', 'test/fuzz/run.ts', '--n', '2000', '--seed', seed],
+  linearizable: (seed) => ['sim/linearizable/run.ts', '--store', 'memory', '--operations', '60000', '--seed', seed],
+  'soak-kill': (seed) => ['sim/soak/kill.ts', '--n', '2', '--seed', seed],
+  'store-flip': (seed) => ['test/store/campaigns/run.ts', 'flip', '--n', '3', '--seed', seed],
+  'store-kill': (seed) => ['test/store/campaigns/run.ts', 'kill', '--n', '5', '--seed', seed],
+  'store-power': (seed) => ['test/store/campaigns/run.ts', 'power', '--n', '5', '--seed', seed],
+}
+
+function verify(name: string, random: SeededRandom, blocks: number): Verdict {
+  const figures = JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as Figures
+  if (figures.is_clean === false) return { isSame: false, text: 'the tree was not clean: nobody can run this again' }
+  const short = shortForms[name]
+  if (figures.block_hashes === undefined && short === undefined) {
+    return { isSame: true, text: 'nothing of it can be run again by itself' }
+  }
+  return inCommit(figures.commit, (tree) => {
+    if (figures.block_hashes !== undefined) return compareBlocks(tree, figures, random, blocks)
+    const seed = String(random.int(1, 1_000_000))
+    const { status } = run(tree, short?.(seed) ?? [])
+    return { isSame: status === 0, text: `a short form under the seed ${seed} ended with ${status}` }
+  })
+}
+
+/** Some of the blocks, drawn by chance: their histories have to have the hashes that were written down. */
+function compareBlocks(tree: string, figures: Figures, random: SeededRandom, count: number): Verdict {
+  const { block_hashes: hashes = [], block_seeds: size = 1, seed: first = 1, seeds = 0 } = figures
+  const texts: string[] = []
+  for (let left = count; left > 0; left--) {
+    const index = random.int(0, hashes.length - 1)
+    const from = first + index * size
+    const length = Math.min(size, first + seeds - from)
+    const args = ['sim/run.ts', '--from', String(from), '--seeds', String(length), '--json']
+    const { stdout } = run(tree, args)
+    const found = (JSON.parse(stdout) as { readonly trace_hash: string }).trace_hash
+    const hash = hashes[index] ?? ''
+    if (!found.startsWith(hash)) {
+      return { isSame: false, text: `seeds ${from} to ${from + length - 1} gave ${found}, and ${hash} is written` }
+    }
+    texts.push(`seeds ${from} to ${from + length - 1} gave ${hash} again`)
+  }
+  return { isSame: true, text: texts.join('; ') }
+}
+
+/** A copy of the commit, with what is installed here. */
+function inCommit<T>(commit: string, work: (tree: string) => T): T {
+  const parent = mkdtempSync(join(tmpdir(), 'nfltr-figures-'))
+  const tree = join(parent, 'tree')
+  try {
+    execFileSync('git', ['worktree', 'add', '--detach', '--quiet', tree, commit], { cwd: root })
+    symlinkSync(join(root, 'node_modules'), join(tree, 'node_modules'))
+    return work(tree)
+  } finally {
+    spawnSync('git', ['worktree', 'remove', '--force', tree], { cwd: root })
+    rmSync(parent, { recursive: true, force: true })
+  }
+}
+
+function run(tree: string, args: readonly string[]): { readonly status: number | null; readonly stdout: string } {
+  return spawnSync(process.execPath, args, { cwd: tree, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 })
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { blocks: { type: 'string', default: '1' }, seed: { type: 'string' } },
+})
+const known = globSync('*.json', { cwd: folder }).map((file) => basename(file, '.json'))
+const unknown = positionals.filter((name) => !known.includes(name))
+if (unknown.length > 0) throw new TypeError(`no such figures: ${unknown.join(', ')}; there are ${known.join(', ')}`)
+const seed = Number(values.seed ?? Date.now() % 1_000_000)
+console.log(`drawn with --seed ${seed}`)
+let failed = 0
+for (const name of positionals.length > 0 ? positionals : known.sort()) {
+  const { isSame, text } = verify(name, new SeededRandom(seed, name), Number(values.blocks))
+  if (!isSame) failed += 1
+  console.log(`${isSame ? 'same ' : 'OTHER'} ${name}: ${text}`)
+}
+if (failed > 0) process.exitCode = 1
