@@ -4,6 +4,7 @@ import { limits } from '../core/limits.ts'
 import type { AgentState } from '../core/model.ts'
 import type { Agent } from '../core/task-record.ts'
 import { agentState, shownState } from './agent-state.ts'
+import { statesOf } from './machine-tallies.ts'
 import { agentDocument, type Document, nodeDocument } from './present.ts'
 import { TurnTimes } from './turn-times.ts'
 import type { HubWorld } from './world.ts'
@@ -34,7 +35,9 @@ async function* candidates(
   below: number,
   states: ReadonlySet<AgentState> | undefined,
 ): AsyncGenerator<Agent> {
-  if (states === undefined || states.has('idle') || states.has('closed')) {
+  // Going through all that ended, for none of them, would take as long as they are many.
+  const ended = statesOf(world.agents.machines(), (peerId) => world.nodes.gone(peerId) !== undefined)
+  if (states === undefined || [...states].some((state) => ended.has(state))) {
     yield* world.agents.newestFirst(below, (ended) => states?.has(shownState(world, ended)) ?? true)
   } else {
     yield* world.agents
