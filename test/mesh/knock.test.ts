@@ -58,7 +58,7 @@ describe('a machine without an invite', () => {
     expect(await book.knocks(Date.now())).toEqual([])
     expect((await home.mesh.loadMembership())?.meshId).toBe(mesh.id)
     await membersFit(issuer, (members) => members.some((one) => one.machinePeerId === peerId))
-    expect(issuer.connected().map((one) => one.peerId)).toEqual([peerId])
+    await expect.poll(() => issuer.connected().map((one) => one.peerId)).toEqual([peerId])
   })
 
   test('gets what the owner typed, whatever it asks for, also when it asks for something else later', async () => {
