@@ -48,8 +48,8 @@ export interface Running {
   kill(signal?: NodeJS.Signals): void
 }
 
-/** A command, or a line of one, that is not there by then hangs. Below the time-out of hooks, whose message says nothing. */
-const boundMs = 50_000
+/** A line that is not there by then does not come, in milliseconds. Below the time-out of hooks, whose message says nothing. */
+const lineBoundMs = 50_000
 
 export const repository = join(import.meta.dirname, '../..')
 
@@ -148,7 +148,7 @@ function tail(text: string): string {
 }
 
 function endOf({ finished, tell }: Followed): Promise<Finished> {
-  return waitingFor(tell, finished, boundMs)
+  return waitingFor(tell, finished)
 }
 
 interface Wait {
@@ -183,7 +183,7 @@ function running({ child, finished, hasFinished, tell }: Followed): Running {
       if (line !== undefined) return Promise.resolve(line)
       if (hasFinished()) return Promise.reject(endedBefore(name))
       const coming = new Promise<Record<string, unknown>>((resolve, reject) => waiting.push({ name, resolve, reject }))
-      return waitingFor(() => `the line ${JSON.stringify(name)}; ${tell()}`, coming, boundMs)
+      return waitingFor(() => `the line ${JSON.stringify(name)}; ${tell()}`, coming, lineBoundMs)
     },
   }
 }

@@ -17,9 +17,6 @@ const agentsEndMs = 20_000
 /** How often what is waited for is looked at, in milliseconds. */
 const lookEveryMs = 50
 
-/** What eight stale addresses of a member cost, each with its time, and a little; in milliseconds. */
-const everyAddressTriedMs = 15_000
-
 /** What a member says to one whose membership counts for nothing there: it needs no telling. */
 const outThere: ReadonlySet<ErrorCode> = new Set(['revoked', 'membership_expired', 'bad_signature', 'not_a_member'])
 
@@ -48,7 +45,6 @@ export async function departFrom(parts: {
     others.map(({ machinePeerId }) => machinePeerId),
     ({ departures }) => (departures.get(machine.peerId) ?? 0) >= serial,
     {
-      firstPassMs: everyAddressTriedMs,
       // Told by another member, or before this was interrupted.
       hasShown: (machinePeerId) => isOutFor(mesh, machinePeerId),
     },

@@ -29,7 +29,7 @@ export async function replaceKey(context: Context, home: Home): Promise<Document
   try {
     const { mesh, machine } = around
     // Who was let in or revoked elsewhere is not to be forgotten.
-    await untilHeard(mesh, otherMembers(mesh, machine.peerId), () => true, { withinMs: listenFirstMs })
+    await untilHeard(mesh, otherMembers(mesh, machine.peerId), () => true, { withinMs: listenFirstMs, firstPassMs: 0 })
     const { line } = await loadMachine(home)
     const isBegun = line.keys.length > 1 && !(await hasList(home, former.issuerId))
     const change: KeyChange = {

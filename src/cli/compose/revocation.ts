@@ -34,7 +34,7 @@ export async function revokeMember(context: Context, home: Home, name: string): 
       })
     }
     // What this issuer has published elsewhere, before its key came here or its home was put back, is not to be contradicted.
-    await untilHeard(mesh, otherMembers(mesh, machine.peerId), () => true, { withinMs: listenFirstMs })
+    await untilHeard(mesh, otherMembers(mesh, machine.peerId), () => true, { withinMs: listenFirstMs, firstPassMs: 0 })
     const version = await mesh.revoke({ book: home.issuer, signer }, [member.machinePeerId])
     return {
       revoked: { ...nameOf(member), fingerprint: fingerprintOf(member.machinePeerId), roles: member.roles },
