@@ -1,113 +1,111 @@
 /**
- * `npm run mutants`: proves that the simulator can fail. Plants each bug of `sim/mutants/` in a copy of the sources and runs
- * seeds there until one breaks a promise; a bug that no seed finds is a hole in the checks, and fails. Arguments: names
- * of bugs (all where none is given), `--seeds N` a bug has at most, `--report FILE` for the counts of `.ci/run`.
+ * `npm run mutants`: proves that the checks can fail. Plants each bug of `sim/mutants/` in the sources and runs seeds, or
+ * the test that the bug names, until a promise is broken; a bug that nothing finds is a hole in the checks, and fails.
+ * Arguments: names of bugs (all where none is given); `--seeds N` a bug has at most; `--report FILE` for the counts of
+ * `.ci/run`; `--matrix` runs all seeds to their end with every check judging, and prints which bug which check finds;
+ * `--figures` writes that to `docs/reference/figures/mutants.json`.
  */
-import { execFile } from 'node:child_process'
-import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
-import { availableParallelism, tmpdir } from 'node:os'
-import { basename, dirname, join } from 'node:path'
+import { mkdirSync, writeFileSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { dirname } from 'node:path'
 import process from 'node:process'
 import { parseArgs } from 'node:util'
+import { originOf, writeFigures } from '../sim/figures.ts'
+import { type Bug, bugs } from '../sim/mutants/plant.ts'
+import { allChecks } from '../src/audit/all-checks.ts'
+import { type Trial, type TrialOptions, tryBug } from './try-bug.ts'
 
-const root = join(import.meta.dirname, '..')
-const defaultSeeds = 200
-
-interface Summary {
-  readonly seeds: number
-  readonly failed: readonly { readonly seed: number; readonly violations: readonly { readonly checker: string }[] }[]
-}
-
-interface Row {
-  readonly name: string
-  readonly what: string
-  readonly seeds: number
-  readonly caughtBy: readonly string[]
-  /** Why the bug could not be tried at all. */
-  readonly trouble?: string
-}
-
-async function tryBug(name: string, seeds: number): Promise<Row> {
-  const patch = join(root, 'sim/mutants', `${name}.patch`)
-  const what = readFileSync(patch, 'utf8').split('\n')[0] ?? ''
-  const copy = mkdtempSync(join(tmpdir(), 'nfltr-mutant-'))
-  try {
-    for (const part of ['src', 'sim', 'package.json']) cpSync(join(root, part), join(copy, part), { recursive: true })
-    symlinkSync(join(root, 'node_modules'), join(copy, 'node_modules'))
-    const applied = await run('git', ['apply', '-C1', patch], copy)
-    if (applied.code !== 0) return { name, what, seeds: 0, caughtBy: [], trouble: `does not apply: ${applied.stderr}` }
-    const args = ['sim/run.ts', '--seeds', String(seeds), '--stop', '--json']
-    const { stdout, stderr } = await run(process.execPath, args, copy)
-    return read(name, what, stdout, stderr)
-  } finally {
-    rmSync(copy, { recursive: true, force: true })
-  }
-}
-
-function read(name: string, what: string, stdout: string, stderr: string): Row {
-  let summary: Summary
-  try {
-    summary = JSON.parse(stdout) as Summary
-  } catch {
-    return { name, what, seeds: 0, caughtBy: [], trouble: `the simulator did not run: ${stderr.slice(0, 500)}` }
-  }
-  const checkers = summary.failed.flatMap(({ violations }) => violations.map(({ checker }) => checker))
-  return { name, what, seeds: summary.seeds, caughtBy: [...new Set(checkers)] }
-}
-
-function run(
-  program: string,
-  args: readonly string[],
-  cwd: string,
-): Promise<{ readonly code: number; readonly stdout: string; readonly stderr: string }> {
-  // Outside any repository, so that git takes the paths of the patch as they are.
-  const env = { ...process.env, GIT_CEILING_DIRECTORIES: dirname(cwd) }
-  return new Promise((resolve) => {
-    execFile(program, args, { cwd, env, maxBuffer: 64 * 1024 * 1024 }, (error, stdout, stderr) => {
-      resolve({ code: error === null ? 0 : 1, stdout, stderr })
-    })
-  })
-}
-
-/** Runs the work for each item, so many at a time, and gives the results in the items' order. */
-async function inParallel<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<readonly R[]> {
-  const results: R[] = []
-  let next = 0
-  const worker = async (): Promise<void> => {
-    for (let index = next++; index < items.length; index = next++) {
-      const item = items[index]
-      if (item !== undefined) results[index] = await work(item)
-    }
-  }
-  await Promise.all(Array.from({ length: Math.min(items.length, availableParallelism()) }, worker))
-  return results
-}
-
-function print(rows: readonly Row[]): void {
-  const width = Math.max(...rows.map(({ name }) => name.length))
-  for (const { name, seeds, caughtBy, trouble } of rows) {
-    const found =
-      caughtBy.length > 0 ? `caught by ${caughtBy.join(', ')} after ${seeds} seed${seeds === 1 ? '' : 's'}` : ''
-    console.log(`${name.padEnd(width)}  ${found || trouble || `NOT CAUGHT in ${seeds} seeds`}`)
-  }
-}
+const defaultSeeds = { suite: 200, matrix: 40 }
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
-  options: { seeds: { type: 'string' }, report: { type: 'string' } },
+  options: {
+    seeds: { type: 'string' },
+    report: { type: 'string' },
+    matrix: { type: 'boolean', default: false },
+    figures: { type: 'boolean', default: false },
+  },
 })
-const known = globSync('sim/mutants/*.patch', { cwd: root }).map((file) => basename(file, '.patch'))
-const unknown = positionals.filter((name) => !known.includes(name))
-if (unknown.length > 0) throw new TypeError(`no such bug: ${unknown.join(', ')}; there are ${known.sort().join(', ')}`)
 
-const wanted = positionals.length > 0 ? positionals : known.sort()
-const rows = await inParallel(wanted, (name) => tryBug(name, Number(values.seeds ?? defaultSeeds)))
-print(rows)
-const missed = rows.filter(({ caughtBy }) => caughtBy.length === 0)
+function wanted(): readonly Bug[] {
+  const known = bugs()
+  const names = known.map(({ name }) => name)
+  const unknown = positionals.filter((name) => !names.includes(name))
+  if (unknown.length > 0) throw new TypeError(`no such bug: ${unknown.join(', ')}; there are ${names.join(', ')}`)
+  return positionals.length === 0 ? known : known.filter(({ name }) => positionals.includes(name))
+}
+
+/** Tries all, two or more at a time, and prints each as it is done; gives them in their order. */
+async function tryAll(list: readonly Bug[], options: TrialOptions): Promise<readonly Trial[]> {
+  const width = Math.max(...list.map(({ name }) => name.length))
+  const trials: Trial[] = []
+  let next = 0
+  const worker = async (): Promise<void> => {
+    for (let index = next++; index < list.length; index = next++) {
+      const bug = list[index]
+      if (bug === undefined) continue
+      const trial = await tryBug(bug, options)
+      trials[index] = trial
+      console.log(`${bug.name.padEnd(width)}  ${told(trial, options)}`)
+    }
+  }
+  await Promise.all(Array.from({ length: Math.min(list.length, availableParallelism()) }, worker))
+  return trials
+}
+
+function told({ bug, verdict, isTestFailed, trouble }: Trial, { isAll }: TrialOptions): string {
+  if (trouble !== undefined) return trouble
+  if (verdict === undefined) return isTestFailed === true ? `caught by ${bug.test}` : `NOT CAUGHT by ${bug.test}`
+  const found = Object.entries(verdict.checks).sort(([, a], [, b]) => b.seeds - a.seeds)
+  if (found.length === 0) return `NOT CAUGHT in ${verdict.seeds} seeds`
+  if (isAll) return found.map(([name, { seeds, first }]) => `${name} ${seeds} (${first})`).join(', ')
+  const names = found.map(([name]) => name).join(', ')
+  return `caught by ${names} after ${verdict.seeds} seed${verdict.seeds === 1 ? '' : 's'}`
+}
+
+function isCaught({ verdict, isTestFailed }: Trial): boolean {
+  return isTestFailed === true || Object.keys(verdict?.checks ?? {}).length > 0
+}
+
+/** Of each check, which bugs it finds, and of which it is the only one that does. */
+function byCheck(trials: readonly Trial[]) {
+  const names = [...allChecks.map(({ name }) => name), 'no-bugs'].sort()
+  return names.map((check) => {
+    const found = trials.filter(({ verdict }) => verdict?.checks[check] !== undefined)
+    const alone = found.filter(({ verdict }) => Object.keys(verdict?.checks ?? {}).length === 1)
+    return { check, finds: found.map(({ bug }) => bug.name), alone: alone.map(({ bug }) => bug.name) }
+  })
+}
+
+function printChecks(trials: readonly Trial[]): void {
+  console.log('\ncheck: bugs that it finds; of which it alone does')
+  for (const { check, finds, alone } of byCheck(trials))
+    console.log(`${check.padEnd(22)} ${String(finds.length).padStart(3)}  ${alone.join(', ')}`)
+}
+
+const origin = originOf()
+const options = {
+  seeds: Number(values.seeds ?? (values.matrix ? defaultSeeds.matrix : defaultSeeds.suite)),
+  isAll: values.matrix,
+}
+const trials = await tryAll(wanted(), options)
+const missed = trials.filter((trial) => !isCaught(trial))
+if (values.matrix) printChecks(trials)
+if (values.figures) {
+  writeFigures('mutants', origin, {
+    seeds: options.seeds,
+    bugs: trials.map(({ bug: { name, from, test }, verdict }) => ({ name, from, test, checks: verdict?.checks })),
+    checks: byCheck(trials),
+  })
+}
 if (values.report !== undefined) {
   mkdirSync(dirname(values.report), { recursive: true })
-  const counts = { numPassedTests: rows.length - missed.length, numFailedTests: missed.length, numFailedTestSuites: 0 }
+  const counts = {
+    numPassedTests: trials.length - missed.length,
+    numFailedTests: missed.length,
+    numFailedTestSuites: 0,
+  }
   writeFileSync(values.report, JSON.stringify(counts))
 }
-console.log(`${rows.length - missed.length} passed, ${missed.length} failed`)
+console.log(`${trials.length - missed.length} passed, ${missed.length} failed`)
 if (missed.length > 0) process.exitCode = 1

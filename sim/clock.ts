@@ -11,6 +11,7 @@ export class SimClock implements Clock, Liveness {
   readonly #life: Life
   readonly #startMs: number
   readonly #skewMs: number
+  #looks = 0
   /** Timers that wait: none but heartbeats and ticks may be left in an idle process. */
   pending = 0
 
@@ -24,8 +25,10 @@ export class SimClock implements Clock, Liveness {
     return 1_000 + this.#life.world.nowMs - this.#startMs - this.#life.sleptMs
   }
 
+  /** Each look finds it a millisecond on, so that a decision that looks twice shows. */
   wallMs(): number {
-    return Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs + this.#life.wallOffMs)
+    this.#looks += 1
+    return this.#looks + Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs + this.#life.wallOffMs)
   }
 
   clocks(): ClockReadings {

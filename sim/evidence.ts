@@ -81,9 +81,12 @@ function undelivered(
 /** Tells the checks what all hubs have on record: each hub's own account of it, and what the account leaves out. */
 export async function tellWhatIsOnRecord(scene: Scene): Promise<void> {
   const { world, workloads, nodes, hubs } = scene
-  for (const { hub, spawned } of workloads) {
+  for (const { hub, spawned, sent } of workloads) {
     const { hubId } = hub
     for (const [mark, agentId] of spawned) world.tell({ type: 'spawn_answered', hubId, mark, agentId })
+    // What a hub forgot with its store it cannot tell the fate of.
+    if (!world.isPutBack)
+      for (const [mark, message] of sent) world.tell({ type: 'message_answered', hubId, mark, ...message })
     tellTexts(scene, hub)
     await tellAccount(hub)
   }

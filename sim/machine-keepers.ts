@@ -164,10 +164,21 @@ export class MachineKeepers {
   readonly #waiting: (() => void)[] = []
   readonly #name: string
 
-  constructor(name: string, options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood }) {
+  constructor(
+    name: string,
+    options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood; readonly maxAgents: number },
+  ) {
+    const { world, deeds, maxAgents: allowed } = options
     this.#name = name
-    this.world = options.world
-    this.#deeds = options.deeds
+    this.world = world
+    this.#deeds = {
+      launched: (attemptId) => {
+        deeds.launched(attemptId)
+        world.tell({ type: 'turns_running', node: name, count: this.live.length, allowed })
+      },
+      took: (...what) => deeds.took(...what),
+      answered: (...what) => deeds.answered(...what),
+    }
     this.mood = options.mood
   }
 

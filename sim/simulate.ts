@@ -37,6 +37,8 @@ export interface SimulateOptions {
   /** What is done of what the seed plans; absent: all of it. */
   readonly kept?: ReadonlySet<string>
   readonly onTrace?: (line: string) => void
+  /** Goes on after a broken promise, so that every check has its say. */
+  readonly judgesAll?: boolean
   /** Shows the world as it was at the end. */
   readonly onEnd?: (scene: Scene) => void
 }
@@ -48,6 +50,7 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
   const { scenario } = options
   const world = new World(seed, { kept: options.kept, excused: new Set(Object.keys(scenario?.excused ?? {})) })
   world.onTrace = options.onTrace
+  world.judgesAll = options.judgesAll === true
   const onRejection = (error: unknown): void => {
     const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
     world.violate('no-bugs', `a promise was rejected and nobody looked: ${text}`)
@@ -89,13 +92,14 @@ class Run {
     })
     const nodes = nodeNames.map((name) => {
       const parts = partsOf(world, name)
-      const machine = new MachineKeepers(name, { world, deeds, mood: parts.mood })
+      const maxAgents = shape.int(1, 4)
+      const machine = new MachineKeepers(name, { world, deeds, mood: parts.mood, maxAgents })
       return new NodeProcess(name, {
         ...parts,
         network,
         machine,
         self: factsOf(name, 'node'),
-        maxAgents: shape.int(1, 4),
+        maxAgents,
       })
     })
     const tasks = (scenario.tasks ?? defaultShape.tasks) / hubs.length
@@ -135,7 +139,7 @@ class Run {
     for (const workload of workloads) workload.heal()
     const isOver = (): boolean => workloads.every(({ isDone }) => isDone) && whatIsLeft(this.scene).length === 0
     await world.run({ untilMs: phases.faultsMs + phases.healMs, isOver })
-    if (world.violations.length > 0) return
+    if (world.isBroken) return
     tellWhatIsLeft(this.scene)
     await tellWhatIsOnRecord(this.scene)
     await this.#rest()
@@ -145,7 +149,7 @@ class Run {
   /** A minute in which nothing may happen. */
   async #rest(): Promise<void> {
     const world = this.#world
-    if (world.violations.length > 0) return
+    if (world.isBroken) return
     // What was on its way when the last word was read still arrives.
     await world.run({ untilMs: world.nowMs + 2_000 })
     const processes = this.#processes

@@ -42,7 +42,7 @@ export class Workload {
   readonly hub: HubProcess
   /** What was asked for, by mark: every spawn and every message that the hub answered. */
   readonly spawned = new Map<string, string>()
-  readonly sent = new Map<string, string>()
+  readonly sent = new Map<string, { readonly messageId: string; readonly text: string }>()
   readonly #world: World
   readonly #plan: WorkPlan
   readonly #pace: SeededRandom
@@ -172,7 +172,7 @@ export class Workload {
     this.#agentOf.set(mark, agentId)
     const answer = await session.call('send_message', { agent_id: agentId, text }, this.#cancelAfter(random))
     const messageId = this.#take(answer)?.['message_id']
-    if (typeof messageId === 'string') this.sent.set(mark, messageId)
+    if (typeof messageId === 'string') this.sent.set(mark, { messageId, text })
   }
 
   async #stop(session: Session, agentId: string, random: SeededRandom): Promise<void> {

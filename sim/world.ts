@@ -33,6 +33,8 @@ export class World {
   isPutBack = false
   /** Written out with every line of the trace, for a replay that is looked at. */
   onTrace: ((line: string) => void) | undefined
+  /** Goes on after a broken promise, so that every check has its say. */
+  judgesAll = false
   readonly #audit: Audit
   /** What was done of what the seed planned, in its order. */
   readonly planned: string[] = []
@@ -116,10 +118,15 @@ export class World {
     this.note(`VIOLATION ${checker}: ${message.split('\n', 1)[0]}`)
   }
 
-  /** Runs until `isOver` says so, virtual time is up, nothing is left, or a promise is broken. */
+  /** A promise is broken, and what follows is of no interest. */
+  get isBroken(): boolean {
+    return this.violations.length > 0 && !this.judgesAll
+  }
+
+  /** Runs until `isOver` says so, virtual time is up, nothing is left, or the world is broken. */
   async run(options: { readonly untilMs: number; readonly isOver?: () => boolean }): Promise<void> {
     await settled()
-    while (this.violations.length === 0 && options.isOver?.() !== true) {
+    while (!this.isBroken && options.isOver?.() !== true) {
       const next = this.#schedule.take()
       if (next === undefined) return
       if (next.isCancelled) continue
@@ -129,7 +136,10 @@ export class World {
         return
       }
       this.#instantSteps = next.atMs === this.#nowMs ? this.#instantSteps + 1 : 0
-      if (this.#instantSteps > instantStepsMax) this.violate('no-bugs', 'one instant never ended')
+      if (this.#instantSteps > instantStepsMax) {
+        this.violate('no-bugs', 'one instant never ended')
+        return
+      }
       this.#nowMs = next.atMs
       this.steps += 1
       next.run()

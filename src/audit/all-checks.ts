@@ -20,6 +20,7 @@ import { liveness } from './checks/liveness.ts'
 import { logOrder } from './checks/log-order.ts'
 import { logSequence } from './checks/log-sequence.ts'
 import { lossTold } from './checks/loss-told.ts'
+import { messageFate } from './checks/message-fate.ts'
 import { offeredOnce } from './checks/offered-once.ts'
 import { oneOutcome } from './checks/one-outcome.ts'
 import { oneOwner } from './checks/one-owner.ts'
@@ -31,6 +32,7 @@ import { sameResult } from './checks/same-result.ts'
 import { sentImpliesDurable } from './checks/sent-implies-durable.ts'
 import { silence } from './checks/silence.ts'
 import { stillDeliverable } from './checks/still-deliverable.ts'
+import { withinLimits } from './checks/within-limits.ts'
 
 /** Every check there is. Each is silent where the events that it looks at are not told. */
 export const allChecks: readonly Check[] = [
@@ -63,7 +65,9 @@ export const allChecks: readonly Check[] = [
   liveness,
   logOrder,
   logSequence,
+  messageFate,
   oneOutcome,
   receipts,
   sentImpliesDurable,
+  withinLimits,
 ]

@@ -1,6 +1,6 @@
 import type { HistoryRecord } from './history.ts'
 import type { EntryKind, OpenEntry } from './inbox-state.ts'
-import type { Outcome, Usage } from './model.ts'
+import type { MessageReport, Outcome, Usage } from './model.ts'
 import type { Agent } from './task-record.ts'
 
 /**
@@ -52,6 +52,7 @@ export interface AccountEntry {
     /** Absent from hubs of earlier versions; `machine` also where none took the turn. */
     readonly machine?: string
     readonly usage?: Usage
+    readonly messages?: readonly MessageReport[]
   }
 }
 

@@ -108,7 +108,7 @@ async function entryOf({ store, sha256 }: AccountOf, entry: EntryRecord): Promis
   const common = { part: 'entry', deliveryId, kind, atMs } as const
   if (entry.kind === 'event') return common
   if (entry.kind === 'spawn') return { ...common, agentId: entry.agentId }
-  const { agentId, taskId, turn, attempt, outcome, isLate, machine, usage } = entry
+  const { agentId, taskId, turn, attempt, outcome, isLate, machine, usage, messages } = entry
   const textHash = sha256(utf8.decode((await store.get(keys.text(deliveryId))) ?? new Uint8Array()))
   const result = {
     taskId,
@@ -118,6 +118,7 @@ async function entryOf({ store, sha256 }: AccountOf, entry: EntryRecord): Promis
     isLate,
     textHash,
     usage,
+    ...(messages.length === 0 ? {} : { messages }),
     ...(machine === undefined ? {} : { machine }),
   }
   return { ...common, agentId, result }

@@ -249,6 +249,16 @@ describe('a doctored history', () => {
     expect(await found(account)).toEqual(['log-sequence'])
   })
 
+  test('in which a turn is not numbered one above the turn before it', async () => {
+    const account = withLines(honest, (line) =>
+      line.part === 'agent' && line.agent.no === 1
+        ? { ...line, agent: { ...line.agent, tasks: line.agent.tasks.map((task) => ({ ...task, turn: 2 })) } }
+        : line,
+    )
+
+    expect(await found(account)).toContain('one-outcome')
+  })
+
   test('with another text than was accepted', async () => {
     const account = withLines(honest, (line) =>
       line.part === 'entry' && line.result !== undefined

@@ -97,6 +97,11 @@ describe('an attempt, as its hub sees it', () => {
     })
   })
 
+  test('is brought back by no word of its node once it was counted lost', () => {
+    expect(run(claimed, lost, started).state.phase).toBe('lost')
+    expect(run(claimed, lost, claimed).state.phase).toBe('lost')
+  })
+
   test('is lost once', () => {
     expect(run(claimed, lost, lost).effects).toEqual([])
     expect(run(claimed, ended('x'), lost).effects).toEqual([])

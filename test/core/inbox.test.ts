@@ -50,6 +50,14 @@ describe('the inbox', () => {
     expect(undelivered(inbox).map((entry) => entry.deliveryId)).toEqual([1, 3])
   })
 
+  test('gives no number twice once its store was put back, and calls nothing new that may have been read', () => {
+    const inbox = run(result, { type: 'restored', above: 1_000 }, result)
+
+    expect([...inbox.entries.keys()]).toEqual([1, 1_001])
+    expect(undelivered(inbox).map(({ isMaybeSeen }) => isMaybeSeen)).toEqual([true, undefined])
+    expect(run({ type: 'restored', above: 1_000 }, result).nextDeliveryId).toBe(1_002)
+  })
+
   test('settles an entry once its reply was confirmed and its session asked for something else', () => {
     const read = run(result, offered('a'), confirmed('a'))
 
@@ -166,6 +174,20 @@ describe('the inbox', () => {
     const inbox = run(spawned, offered('a', { isOfHolder: false }), confirmed('a'))
 
     expect(states(inbox)).toEqual({})
+  })
+
+  test('is done with what a reply named that is confirmed after its session was over', () => {
+    const left = run(result, offered('a'), { type: 'session_ended', sessionKey: 's1' })
+    const named = [offered('b', { sessionKey: 's2', entries: [], names: [1] }), confirmed('b')]
+    const over: InboxEvent = { type: 'session_ended', sessionKey: 's2' }
+    const end = [...named.slice(0, 1), over, ...named.slice(1)].reduce(
+      (inbox, one) => stepInbox(inbox, one).state,
+      left,
+    )
+
+    expect(states(left)).toEqual({ 1: 'unconfirmed' })
+    expect(states(end)).toEqual({})
+    expect(end.offers.size).toBe(0)
   })
 
   test('keeps naming what a session left that was over before its confirmation came', () => {

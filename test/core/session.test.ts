@@ -363,6 +363,19 @@ describe('a lane', () => {
     expect(hub.state.acked).toBe(1)
   })
 
+  test('tells at an opening only what is on disk', () => {
+    const world = connected()
+    const { hub, node } = world
+    hub.send('a', 10)
+    while (hub.sync() || hub.pump() || node.take());
+    node.apply()
+
+    expect(node.state.received).toBe(1)
+    expect(node.cursor).toMatchObject({ received: 0, hash: emptyLaneHash })
+    while (node.sync());
+    expect(node.cursor).toMatchObject({ received: 1, hash: hashAfter(emptyLaneHash, 'a') })
+  })
+
   test('finds a duplicate part on one link and leaves the account of credit as it was', () => {
     const { hub, node } = connected()
     hub.send('a', 10)

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { HistoryEvent } from '../../src/core/history.ts'
 import { settle } from '../contracts/manual-clock.ts'
 import { type Claim, completed, ScriptedNode } from './support/scripted-node.ts'
 import { TwinHub } from './support/twin-hub.ts'
@@ -20,6 +21,17 @@ function claimOf(node: ScriptedNode, no = 0): Claim {
 const agentOf = async (twin: TwinHub) =>
   (await twin.ask<{ agents: Record<string, unknown>[] }>('list_agents', {})).agents[0]
 const nodesOf = async (twin: TwinHub) => (await twin.ask<{ nodes: Record<string, unknown>[] }>('list_nodes', {})).nodes
+
+async function resultsInHistory(twin: TwinHub): Promise<readonly HistoryEvent[]> {
+  const events: HistoryEvent[] = []
+  let from: string | undefined
+  do {
+    const page = await twin.hub.account(from)
+    events.push(...page.lines.flatMap((line) => (line.part === 'history' ? [line.record.event] : [])))
+    from = page.next
+  } while (from !== undefined)
+  return events.filter(({ type }) => type === 'result')
+}
 
 describe('a node that was revoked', () => {
   test('loses its agents at once, with the ground, and nothing more is sent to it', async () => {
@@ -128,6 +140,10 @@ describe('a node that is silent', () => {
     expect(late.results).toMatchObject([{ agent_id, outcome: 'completed', text: 'at last', late: true }])
     expect(await agentOf(twin)).toMatchObject({ state: 'idle', outcome: 'completed' })
     expect((await twin.wait()).results).toEqual([])
+    expect(await resultsInHistory(twin)).toMatchObject([
+      { outcome: 'node_lost', ground: 'silent' },
+      { outcome: 'completed', isLate: true },
+    ])
   })
 
   test('never starts what was lost before it heard of it', async () => {

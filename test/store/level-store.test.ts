@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { hostname, tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -57,6 +58,14 @@ async function errorOf(promise: Promise<unknown>): Promise<unknown> {
   )
 }
 
+/** What a process that opens the database as it is gets to hear. */
+function openElsewhere(db: string): string {
+  const script = `const { Level } = await import('level')
+    await new Level(process.argv[1]).open().then(() => console.log('opened'), (error) => console.log(error.cause.code))`
+  const args = ['--input-type=module', '--eval', script, db]
+  return execFileSync(process.execPath, args, { cwd: join(import.meta.dirname, '../..'), encoding: 'utf8' }).trim()
+}
+
 describe('LevelDB', () => {
   test('shares one write among the batches that arrive while another runs', async () => {
     const dir = folder()
@@ -80,6 +89,17 @@ describe('LevelDB', () => {
     expect(String(error)).toContain(`process ${process.pid} on ${hostname()} since 20`)
     await store.close()
     expect(existsSync(join(dir, 'holder.json'))).toBe(false)
+  })
+
+  test('holds its database against whatever another process tries, also after it has read all of it', async () => {
+    const dir = folder()
+    const store = await openLevelStore(dir, { keyspace: testKeyspace })
+    await store.commit([put('test/a', '1')])
+    for await (const _entry of store.snapshot());
+
+    expect(openElsewhere(join(dir, 'db'))).toBe('LEVEL_LOCKED')
+    await store.close()
+    expect(openElsewhere(join(dir, 'db'))).toBe('opened')
   })
 
   test('names nobody when the holder left no word, and does not need the file', async () => {

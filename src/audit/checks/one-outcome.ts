@@ -1,6 +1,9 @@
 import type { Check } from '../check.ts'
 
-/** Every spawn that was answered has its agent, and every turn that is over ended in exactly one outcome (D10). */
+/**
+ * Every spawn that was answered has its agent, the turns of an agent are numbered 1, 2, 3 …, and every turn that is over ended in
+ * exactly one outcome (D10).
+ */
 export const oneOutcome: Check = {
   name: 'one-outcome',
   begin() {
@@ -9,11 +12,13 @@ export const oneOutcome: Check = {
     const agents = new Set<string>()
     const ends = new Map<string, number>()
     return {
-      see(event) {
+      see(event, fail) {
         if (event.type === 'spawn_answered') answered.push(event)
         if (event.type === 'agent_kept') {
           const { hubId, agentId, tasks } = event
           agents.add(`${hubId} ${agentId}`)
+          const wrong = tasks.find(({ turn }, index) => turn !== index + 1)
+          if (wrong !== undefined) fail({ agentId, message: `${agentId} has turn ${wrong.turn} out of its place` })
           for (const { taskId, turn, deliveryId } of tasks) {
             turns.set(`${hubId} ${taskId}`, { agentId, turn, isOver: deliveryId !== undefined })
           }

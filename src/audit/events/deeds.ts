@@ -1,6 +1,8 @@
 /** What agent programs did to the world, whoever knows of it. */
 export type DeedEvent =
   | { readonly type: 'launched'; readonly attemptId: string }
+  /** With a launch: turns that run on the machine, and how many its owner allowed at once. */
+  | { readonly type: 'turns_running'; readonly node: string; readonly count: number; readonly allowed: number }
   /** A program took a text up and began with it. */
   | { readonly type: 'taken'; readonly mark: string; readonly attemptId: string }
 

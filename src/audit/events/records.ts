@@ -1,4 +1,4 @@
-import type { Outcome, Usage } from '../../core/model.ts'
+import type { MessageReport, Outcome, Usage } from '../../core/model.ts'
 
 /** What is on record when the history is read: told once each, after everything else. */
 export type KeptEvent =
@@ -14,6 +14,14 @@ export type KeptEvent =
     }
   /** The hub answered a spawn with this agent. `mark` is the caller's own name for what it asked. */
   | { readonly type: 'spawn_answered'; readonly hubId: string; readonly mark: string; readonly agentId: string }
+  /** The hub answered a message to an agent with this id. `mark` is the caller's own name for it, in `text`. */
+  | {
+      readonly type: 'message_answered'
+      readonly hubId: string
+      readonly mark: string
+      readonly messageId: string
+      readonly text: string
+    }
   /** A text that stands for one turn; every text is asked for once. */
   | { readonly type: 'brief_kept'; readonly hubId: string; readonly text: string }
   | KeptEntry
@@ -81,6 +89,8 @@ export interface KeptEntry {
     readonly textHash?: string
     readonly machine?: string
     readonly usage?: Usage
+    /** What it says of each message that the turn was sent. */
+    readonly messages?: readonly MessageReport[]
   }
 }
 

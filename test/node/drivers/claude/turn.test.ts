@@ -48,6 +48,17 @@ describe('a recorded turn of the real program', () => {
     expect(result).toMatchObject({ outcome: 'failed', reason, exitProof: 'scan_clean' })
   })
 
+  test('that says it succeeded, and nothing else, is failed as empty', () => {
+    const { launch, inputs } = load('success')
+    const silent = inputs.map((input) => {
+      if (input.type !== 'record' || input.record.type !== 'stdout' || !isLineWith(input, '"type":"result"'))
+        return input
+      return stdout({ ...JSON.parse(new TextDecoder().decode(input.record.line)), result: '' })
+    })
+
+    expect(fold(launch, silent).result).toMatchObject({ outcome: 'failed', reason: 'empty_result' })
+  })
+
   test('that had to try again is completed', () => {
     const { result, effects } = play('overloaded-twice')
 
