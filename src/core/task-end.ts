@@ -104,6 +104,7 @@ export function endHere(agent: Agent, how: HubsEnd, context: StepContext): Agent
   const end: TaskEnd = {
     outcome: how.outcome,
     ...(how.reason === undefined ? {} : { reason: how.reason }),
+    ...(how.ground === undefined ? {} : { ground: how.ground }),
     atMs: context.atMs,
     deliveryId: context.deliveryId,
     usage: noUsage,

@@ -82,6 +82,8 @@ export interface TaskEnd {
   readonly deliveryId: number
   readonly usage: Usage
   readonly proof?: string
+  /** Of a turn whose node was lost. */
+  readonly ground?: LostGround
   readonly isSuperseded: boolean
 }
 

@@ -1,3 +1,4 @@
+import type { LostGround } from '../core/attempt.ts'
 import type { OpenEntry } from '../core/inbox-state.ts'
 import type { Contact } from '../core/lease.ts'
 import type { Reason, Usage } from '../core/model.ts'
@@ -149,11 +150,19 @@ function silence(world: HubWorld, { machine, peerId }: Home): string {
     : `${machine} does not answer; it was last heard at ${timeOf(heardAtMs)}`
 }
 
+/** What a node that is there has proven of a turn that was lost on it; the other grounds are known from afar. */
+const shownByNode: Partial<Record<LostGround, string>> = {
+  keeper_gone: 'its machine found nothing of it running',
+  rebooted: 'its machine was started anew, and nothing of it runs',
+}
+
 function endedLiveness(agent: Agent, task: Task): { state: LivenessState; sinceMs: number; evidence: string } {
   const end = task.lateEnd ?? task.end
   if (end === undefined)
     return { state: 'exited', sinceMs: task.times.quote ?? agent.startedAtMs, evidence: 'no process was started yet' }
   if (end.proof !== undefined) return { state: 'exited', sinceMs: end.atMs, evidence: end.proof }
+  const shown = end.ground === undefined ? undefined : shownByNode[end.ground]
+  if (shown !== undefined) return { state: 'exited', sinceMs: end.atMs, evidence: shown }
   const isSilent = end.outcome === 'node_lost' && task.attempts.at(-1)?.phase === 'lost'
   return isSilent
     ? { state: 'unverifiable', sinceMs: end.atMs, evidence: 'its machine was lost' }

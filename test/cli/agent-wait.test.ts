@@ -138,6 +138,14 @@ describe('agent wait tells people all that it confirms', () => {
     ])
   })
 
+  test('on what ground a machine counts as lost', async () => {
+    const lost = result(1, { outcome: 'node_lost', machine: 'vm1', details: { ground: 'rebooted' }, text: '' })
+
+    const { text } = await wait([{ ...nothing, results: [lost] }])
+
+    expect(text).toContain('== agt_1 turn 1: node_lost (rebooted) on vm1')
+  })
+
   test('that more waits, that more run, and that not every node was heard', async () => {
     const facts = { undelivered: 2, note: '30 more agents run: list_agents has them.' }
     const { text, exitCode } = await wait([{ ...nothing, still_running: [running], facts, catching_up: true }], 'agt_9')

@@ -255,6 +255,10 @@ describe('a node that is back', () => {
     await node.say({ type: 'keeper_gone', ref: claim.ref, message: 'another boot' })
 
     expect((await twin.wait()).results).toMatchObject([{ outcome: 'node_lost', details: { ground: 'rebooted' } }])
+    const { agents } = await twin.ask<{ agents: unknown[] }>('list_agents', {})
+    expect(agents).toMatchObject([
+      { liveness: { state: 'exited', evidence: 'its machine was started anew, and nothing of it runs' } },
+    ])
   })
 
   test('and knows nothing of an attempt that it had claimed: lost at once', async () => {

@@ -1,6 +1,8 @@
+import { randomUUID } from 'node:crypto'
 import { mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { processesTouching } from '../../sim/soak/leftovers.ts'
 import type { McpSession } from '../e2e/mcp-client.ts'
 import { removeFolder } from '../support/remove-folder.ts'
 import { onASwitch, whyNoNamespaces } from './namespaces.ts'
@@ -23,6 +25,10 @@ describe.skipIf(whyNot !== undefined)(
 
     test('see nothing of each other but the slots that are taken', async () => {
       const { laptop, desk } = world
+      // A new member hears of the others from the first one that it meets.
+      for (const hub of [laptop, desk]) {
+        await expect.poll(() => freeSlotsOf(hub), { timeout: 60_000, interval: 200 }).toBe(2)
+      }
       const [laptops, desks] = [await spawn(laptop, mine.brief, 3), await spawn(desk, theirs.brief, 1)]
       const [first = '', second = '', third = ''] = laptops
       const [own = ''] = desks
@@ -54,6 +60,26 @@ describe.skipIf(whyNot !== undefined)(
         expect(await hub.tool('wait_for_agents', {})).toMatchObject({ results: [], events: [] })
       }
       await expectApart(world, { laptops, desks })
+    })
+
+    test('a machine that is started anew loses its agents as soon as its node is back, with that ground', async () => {
+      const { laptop, people, folder } = world
+      const [agent_id = ''] = await spawn(laptop, theirs.brief, 1)
+      await expect.poll(() => stateOf(laptop, agent_id), { timeout: 60_000, interval: 200 }).toBe('running')
+
+      // As when the power goes: all at once, so that nobody sees the end of another. And the kernel says that it is another start.
+      for (const signal of ['SIGSTOP', 'SIGKILL'] as const) {
+        for (const { pid } of processesTouching(people.worker.home)) process.kill(pid, signal)
+      }
+      const bootId = join(folder, 'boot-id')
+      writeFileSync(bootId, `${randomUUID()}\n`)
+      const started = `mount --bind '${bootId}' /proc/sys/kernel/random/boot_id`
+      await people.worker.serve(`${started} && ANTHROPIC_API_KEY=sk-ant-test-0000 nfltr node join`, /worker is ready/)
+
+      const { results } = await laptop.tool('wait_for_agents', { agent_ids: [agent_id], timeout_ms: 60_000 })
+      expect(results).toMatchObject([{ agent_id, outcome: 'node_lost', details: { ground: 'rebooted' } }])
+      const { agents } = await laptop.tool('list_agents', { limit: 1 })
+      expect(agents).toMatchObject([{ agent_id, state: 'closed', liveness: { state: 'exited' } }])
     })
   },
 )
@@ -98,6 +124,11 @@ async function until(hub: McpSession, states: Readonly<Record<string, string>>):
   await expect.poll(listed, { timeout: 60_000, interval: 200 }).toEqual(states)
 }
 
+async function stateOf(hub: McpSession, id: string): Promise<unknown> {
+  const { agents } = await hub.tool('list_agents', {})
+  return (agents as readonly Fields[]).find(({ agent_id }) => agent_id === id)?.['state']
+}
+
 async function freeSlotsOf(hub: McpSession): Promise<unknown> {
   const { nodes } = await hub.tool('list_nodes', {})
   return (nodes as readonly Fields[]).find(({ name }) => name === 'worker')?.['free_slots']
@@ -126,6 +157,7 @@ function foundIn(folder: string, texts: readonly string[]): readonly string[] {
 }
 
 interface World {
+  readonly folder: string
   readonly people: Readonly<Record<'laptop' | 'desk' | 'worker', Person>>
   readonly laptop: McpSession
   readonly desk: McpSession
@@ -157,13 +189,16 @@ async function newWorld(): Promise<World> {
     const joining = 'ANTHROPIC_API_KEY=sk-ant-test-0000 nfltr node join --invite-file invite.txt'
     await people.worker.serve(`${joining} --max-agents 3 --max-agents-per-hub 2`, /worker is ready/)
     await people.laptop.ended(inviting('--name worker'))
+    const laptop = await people.laptop.session()
+    sessions.push(laptop)
+    // The hub plays the issuer, and stays: an invite that ends with the join may end before the joiner has heard of all members.
+    await laptop.tool('list_nodes', {})
     await invite(people.laptop, { to: people.desk, flags: '--name desk --role hub' })
     await people.desk.run('nfltr mesh join --invite-file invite.txt')
     await people.laptop.ended(inviting('--name desk --role hub'))
-    sessions.push(await people.laptop.session(), await people.desk.session())
-    const [laptop, desk] = sessions
-    if (laptop === undefined || desk === undefined) throw new Error('no sessions')
-    return { people, laptop, desk, remove }
+    const desk = await people.desk.session()
+    sessions.push(desk)
+    return { folder, people, laptop, desk, remove }
   } catch (error) {
     await remove()
     throw error

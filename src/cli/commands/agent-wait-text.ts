@@ -37,7 +37,8 @@ export function waitText(reply: WaitReply): string {
 
 /** Which result it is, how it ended, and all that a reader has to know before its text. */
 export function resultLines(result: Document): readonly string[] {
-  const reason = result['reason'] === undefined ? '' : ` (${String(result['reason'])})`
+  const why = result['reason'] ?? (result['details'] as Document | undefined)?.['ground']
+  const reason = why === undefined ? '' : ` (${String(why)})`
   const machine = result['machine'] === undefined ? '' : ` on ${String(result['machine'])}`
   const lines = [
     `== ${String(result['agent_id'])} turn ${String(result['turn'])}: ${String(result['outcome'])}${reason}${machine}`,
