@@ -39,6 +39,8 @@ export class AgentIndex {
   readonly #open: Map<string, Agent>
   readonly #recent = new RecentAgents()
   readonly #tallies: MachineTallies
+  /** The open ones in their order, as long as none of them changed. */
+  #sorted: readonly Agent[] | undefined
   #newestNo: number
 
   private constructor(store: Store, { open, tallies, counts }: Loaded) {
@@ -77,6 +79,7 @@ export class AgentIndex {
     const isOpenNow = isOpenAgent(agent)
     tx.put(keys.agent(agentId), encodeRecord(agent))
     this.#recent.holdUntilDurable(tx, agentId)
+    if (isOpenNow || wasOpen) this.#sorted = undefined
     if (isOpenNow) {
       this.#open.set(agentId, agent)
       this.#recent.delete(agentId)
@@ -100,7 +103,8 @@ export class AgentIndex {
 
   /** Agents with a turn that has not ended, or an attempt whose end was never told; oldest first. */
   open(): readonly Agent[] {
-    return [...this.#open.values()].sort((a, b) => a.no - b.no)
+    this.#sorted ??= [...this.#open.values()].sort((a, b) => a.no - b.no)
+    return this.#sorted
   }
 
   /**

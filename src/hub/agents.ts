@@ -183,7 +183,7 @@ export class Agents {
     if (adopted === undefined) return false
     this.#parts.history.add(tx, factsOfChange({ previous, next: adopted, effects: [], sha256: this.#parts.sha256 }))
     this.#agents.keep(tx, adopted, previous)
-    tx.afterDurable(() => this.#parts.changes.notify())
+    this.#parts.changes.notifyAfter(tx)
     return true
   }
 
@@ -241,7 +241,7 @@ export class Agents {
     if (state !== agent) {
       this.#dropTexts(tx, this.#agents.get(agentId) ?? state)
       this.noteActivity(agentId, { atMs: context.atMs })
-      tx.afterDurable(() => changes.notify())
+      changes.notifyAfter(tx)
     }
     return true
   }

@@ -1,4 +1,5 @@
 import type { Clock } from '../ports/clock.ts'
+import type { Transaction } from '../runtime/engine.ts'
 
 export interface WaitOptions {
   /** Awake monotonic time at which the wait ends by itself. */
@@ -12,6 +13,8 @@ export interface WaitOptions {
 export class Changes {
   readonly #clock: Clock
   readonly #listeners = new Set<() => void>()
+  /** Decisions that end with the word of them already. */
+  readonly #announced = new WeakSet<Transaction>()
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -19,6 +22,13 @@ export class Changes {
 
   notify(): void {
     for (const listener of [...this.#listeners]) listener()
+  }
+
+  /** Tells of a decision once it is on disk; once, whatever it is made up of. */
+  notifyAfter(tx: Transaction): void {
+    if (this.#announced.has(tx)) return
+    this.#announced.add(tx)
+    tx.afterDurable(() => this.notify())
   }
 
   /** Calls back at every change, for as long as this lives. */

@@ -143,7 +143,7 @@ export class Mailbox {
       }
       if (event.type === 'added' || event.type === 'restored')
         tx.put(keys.deliveries, encodeRecord({ next: effect.nextDeliveryId }))
-      tx.afterDurable(() => this.#parts.changes.notify())
+      this.#parts.changes.notifyAfter(tx)
     }
   }
 

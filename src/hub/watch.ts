@@ -42,7 +42,7 @@ export class Watch {
 
   start(): void {
     if (this.#isClosed) return
-    this.#readings = this.#parts.liveness.clocks()
+    this.#readings ??= this.#parts.liveness.clocks()
     this.#timer = this.#parts.clock.after(tickMs, () => {
       this.#tick()
       this.#parts.ticked()
@@ -58,7 +58,10 @@ export class Watch {
   #tick(): void {
     const { nodes, clock, owedSinceMs, changed, proof, liveness, woke } = this.#parts
     const atMs = clock.nowMs()
-    const missed = this.#readings === undefined ? undefined : missedMs(this.#readings, liveness.clocks(), tickMs)
+    // One reading a tick: each opens a file.
+    const readings = liveness.clocks()
+    const missed = this.#readings === undefined ? undefined : missedMs(this.#readings, readings, tickMs)
+    this.#readings = readings
     if (missed !== undefined) {
       nodes.wasNotRunning(atMs)
       woke(missed)
