@@ -192,7 +192,7 @@ export class Greeter {
     const isTheirs = reason.details['by'] === 'peer'
     if (isTheirs) return
     this.#options.refusals.add(reason.code)
-    if (!momentary.includes(reason.code)) this.#options.quarantine.refuse(connection.remotePeer.toString())
+    if (!momentary.includes(reason.code)) this.#options.quarantine.refuse(connection.remotePeer.toString(), reason.code)
   }
 }
 

@@ -52,7 +52,7 @@ export class LinkReview {
       if (objection === undefined || this.#mayLinger(link, objection)) continue
       refusals.add(objection.code)
       // A renewed member may come again at once; a revoked one is turned away for a while.
-      if (objection.code === 'revoked' && !hasLeft(objection)) quarantine.refuse(link.facts.peerId)
+      if (objection.code === 'revoked' && !hasLeft(objection)) quarantine.refuse(link.facts.peerId, objection.code)
       link.admission.abort(objection)
     }
     this.#schedule()

@@ -22,7 +22,13 @@ export async function askAsMachine(
       kind: 'cli',
       listen: [],
       clock,
-      quarantine: new Quarantine({ clock, ownPeerId, isMemberHost: () => false, onRefusal: () => undefined }),
+      quarantine: new Quarantine({
+        clock,
+        ownPeerId,
+        isMemberHost: () => false,
+        isLinked: () => false,
+        onRefusal: () => undefined,
+      }),
       prepare: async () => undefined,
     })
     return {

@@ -102,6 +102,7 @@ export class MeshHost implements Peers {
       clock,
       ownPeerId: this.#process.peerId,
       isMemberHost: (host) => this.#place.isMemberHost(host),
+      isLinked: (peerId) => links.newest(peerId) !== undefined,
       onRefusal: (code) => refusals.add(code),
     })
     this.#greeter = new Greeter({

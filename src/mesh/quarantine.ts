@@ -19,6 +19,8 @@ export interface QuarantineOptions {
   readonly ownPeerId: string
   /** Whether a member was reached at this IP address before: a share of the half-open places is kept for those. */
   readonly isMemberHost: (host: string) => boolean
+  /** Whether a process with this PeerId has a link that passed hello. */
+  readonly isLinked: (peerId: string) => boolean
   /** Called for each connection that was turned away or cut, with the typed reason. */
   readonly onRefusal: (code: ErrorCode) => void
 }
@@ -45,7 +47,7 @@ export class Quarantine {
   readonly #options: QuarantineOptions
   readonly #byTimeline = new WeakMap<object, Admission>()
   readonly #bySecured = new WeakMap<object, Admission>()
-  readonly #refusedUntilMs = new Map<string, number>()
+  readonly #refused = new Map<string, { readonly untilMs: number; readonly isCopy: boolean }>()
   readonly #halfOpen = new Set<Admission>()
 
   constructor(options: QuarantineOptions) {
@@ -70,13 +72,17 @@ export class Quarantine {
     return admission
   }
 
-  /** Turns a PeerId away for the next minute. */
-  refuse(peerId: string): void {
-    this.#refusedUntilMs.delete(peerId)
-    this.#refusedUntilMs.set(peerId, this.#options.clock.nowMs() + limits.refusedPeerPauseMs)
-    for (const oldest of this.#refusedUntilMs.keys()) {
-      if (this.#refusedUntilMs.size <= refusedMax) break
-      this.#refusedUntilMs.delete(oldest)
+  /**
+   * Turns a PeerId away for the next minute; where a copy of a process that is here was refused (`duplicate_identity`), only
+   * for as long as that one stays: it may start anew, under the same PeerId.
+   */
+  refuse(peerId: string, code: ErrorCode): void {
+    const untilMs = this.#options.clock.nowMs() + limits.refusedPeerPauseMs
+    this.#refused.delete(peerId)
+    this.#refused.set(peerId, { untilMs, isCopy: code === 'duplicate_identity' })
+    for (const oldest of this.#refused.keys()) {
+      if (this.#refused.size <= refusedMax) break
+      this.#refused.delete(oldest)
     }
   }
 
@@ -140,10 +146,11 @@ export class Quarantine {
   }
 
   #isTurnedAway(peerId: string): boolean {
-    const untilMs = this.#refusedUntilMs.get(peerId)
-    if (untilMs === undefined) return false
-    if (this.#options.clock.nowMs() >= untilMs) {
-      this.#refusedUntilMs.delete(peerId)
+    const refused = this.#refused.get(peerId)
+    if (refused === undefined) return false
+    const isOver = this.#options.clock.nowMs() >= refused.untilMs
+    if (isOver || (refused.isCopy && !this.#options.isLinked(peerId))) {
+      this.#refused.delete(peerId)
       return false
     }
     this.#options.onRefusal('not_a_member')

@@ -154,6 +154,7 @@ async function tcpPair(bench: Bench): Promise<{ readonly here: Stream; readonly 
       clock,
       ownPeerId: peerIdOf(key),
       isMemberHost: () => true,
+      isLinked: () => false,
       onRefusal: () => {},
     })
     const host = await startHost({

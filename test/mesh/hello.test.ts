@@ -254,6 +254,26 @@ describe('hello', () => {
     expect(second.refusalNotices()).toEqual([{ code: 'duplicate_identity', message: words, isByPeer: true }])
   })
 
+  test('lets a machine in at once that starts anew after a copy of it was refused', async () => {
+    const hub = await bench.member(mesh, 'hub')
+    const { key, standing } = await memberOf(mesh, 'node')
+    const first = await bench.start({ kind: 'node', key, standing })
+    const copy = await bench.start({ kind: 'node', key, standing })
+    await first.connect(addressOf(hub), soon())
+    await peerUp(hub)
+    await expect(copy.connect(addressOf(hub), soon())).rejects.toMatchObject({ code: 'duplicate_identity' })
+    await expect(copy.connect(addressOf(hub), soon())).rejects.toThrow()
+    expect(hub.refusals()).toEqual({ duplicate_identity: 1, not_a_member: 1 })
+    await copy.close()
+
+    const down = peerDown(hub, first.self.peerId)
+    await first.close()
+    await down
+    const again = await bench.start({ kind: 'node', key, standing })
+
+    await expect(again.connect(addressOf(hub), soon())).resolves.toMatchObject({ kind: 'hub' })
+  })
+
   test('a second process with the key of one that has gone silent takes its place', async () => {
     const hub = await bench.member(mesh, 'hub')
     const { key, standing } = await memberOf(mesh, 'node')

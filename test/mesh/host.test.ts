@@ -88,6 +88,7 @@ describe('host', () => {
       clock,
       ownPeerId: peerIdOf(key),
       isMemberHost: () => false,
+      isLinked: () => false,
       onRefusal: () => {},
     })
     const host = await startHost({
