@@ -15,6 +15,8 @@ export interface Applied {
   readonly revocations: ReadonlyMap<string, number>
   /** The serial of its own machine's membership, as its roster has it. */
   readonly ownSerial: number
+  /** The machines that its roster has. */
+  readonly members: ReadonlySet<string>
   /** The serial up to which a machine gave its memberships up, as it has it. */
   readonly departures: ReadonlyMap<string, number>
 }
@@ -139,6 +141,7 @@ export class RosterSpread {
     this.#applied.set(peer.peerId, {
       revocations: new Map(digest.revocationVersions.map(({ issuerId, version }) => [issuerId, version])),
       ownSerial: own?.serial ?? 0,
+      members: new Set(digest.entries.filter(({ serial }) => serial > 0).map(({ peerId }) => peerId)),
       departures: new Map(
         digest.entries.flatMap(({ peerId, departedSerial }) =>
           departedSerial === undefined ? [] : [[peerId, departedSerial] as const],

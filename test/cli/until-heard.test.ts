@@ -3,7 +3,7 @@ import { untilHeard } from '../../src/cli/compose/until-heard.ts'
 import { NfltrError } from '../../src/core/errors.ts'
 import type { Applied } from '../../src/mesh/peers.ts'
 
-const applied: Applied = { ownSerial: 7, revocations: new Map(), departures: new Map() }
+const applied: Applied = { ownSerial: 7, members: new Set(), revocations: new Map(), departures: new Map() }
 const hasIt = ({ ownSerial }: Applied): boolean => ownSerial >= 7
 
 /** A mesh with one other member, which is looked for so often before it says that it has the news. */

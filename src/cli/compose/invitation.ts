@@ -15,12 +15,16 @@ import { Bell } from './bell.ts'
 import { instant } from './instant.ts'
 import { type Issuer, playIssuer } from './issuer.ts'
 import { processLifetime } from './lifetime.ts'
+import { isSettledIn } from './settled-in.ts'
 
 /** How often a waiting invite looks whether its issuer, another process, is still alive, in milliseconds. */
 const issuerCheckMs = 1_000
 
-/** How long a new member may take to say hello before it is reported without, in milliseconds. */
-const helloGraceMs = 5_000
+/** How long a new member may take to say hello and to hear of the others before it is reported without, in milliseconds. */
+const settlingMs = 5_000
+
+/** How often it is looked at whether it has, in milliseconds. */
+const lookEveryMs = 50
 
 /**
  * `nfltr mesh invite`: writes an invite, shows it, and waits until it was used. The issuer is this process, or another one
@@ -102,14 +106,16 @@ class InviteWait {
   async untilJoined(record: InviteRecord): Promise<string | undefined> {
     const lifetime = processLifetime()
     lifetime.signal.addEventListener('abort', () => this.#bell.ring(), { once: true })
-    let settledAtMs: number | undefined
+    let joinedAtMs: number | undefined
     while (!lifetime.signal.aborted) {
       const claim = await this.#home.issuer.findClaim(record.inviteId)
       if (claim?.membership !== undefined) {
-        settledAtMs ??= Date.now()
-        const isGreeted = this.#issuer === undefined || this.#greeted.has(claim.peerId)
-        if (isGreeted || Date.now() - settledAtMs > helloGraceMs) return claim.peerId
-      } else if (Date.now() > record.expiresAtMs) {
+        joinedAtMs ??= Date.now()
+        if (this.#isSettledIn(claim.peerId) || Date.now() - joinedAtMs > settlingMs) return claim.peerId
+        await this.#bell.rung(lookEveryMs)
+        continue
+      }
+      if (Date.now() > record.expiresAtMs) {
         return 'expired'
       } else if (this.#issuer === undefined && (await this.#home.issuer.holder()) === undefined) {
         await this.#play()
@@ -117,6 +123,11 @@ class InviteWait {
       await this.#bell.rung(Math.min(issuerCheckMs, Math.max(1, record.expiresAtMs - Date.now())))
     }
     return undefined
+  }
+
+  #isSettledIn(machinePeerId: string): boolean {
+    if (this.#issuer === undefined) return true
+    return this.#greeted.has(machinePeerId) && isSettledIn(this.#issuer.process.mesh, machinePeerId)
   }
 
   async close(): Promise<void> {
