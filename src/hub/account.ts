@@ -80,9 +80,13 @@ function agentLine(store: Store, { key, value }: StoreEntry, found: ReadonlySet<
   if (found === undefined) return { part: 'agent', agent }
   if (found.has(agent.agentId) === isOpenAgent(agent))
     return { part: 'agent', agent, isFound: found.has(agent.agentId) }
-  // It may have changed between the two reads: then both are as they are now.
-  const isFound = store.getSync(keys.openAgent(agent.agentId)) !== undefined
-  return { part: 'agent', agent: decodeRecord<Agent>(store.getSync(key) ?? value), isFound }
+  // It may have changed between the two reads: then both are as they are now, also should a batch come between.
+  for (;;) {
+    const isFound = store.getSync(keys.openAgent(agent.agentId)) !== undefined
+    const now = decodeRecord<Agent>(store.getSync(key) ?? value)
+    if ((store.getSync(keys.openAgent(agent.agentId)) !== undefined) === isFound)
+      return { part: 'agent', agent: now, isFound }
+  }
 }
 
 async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<AccountLine> {

