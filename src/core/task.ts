@@ -117,8 +117,8 @@ function stepOneAttempt(
     (sum, effect) => follow(sum, effect, { taskId: task.taskId, attempt: step.state, context }),
     { state: step.state === attempt ? agent : withTask(agent, changed), effects: [] },
   )
-  // A node that says a known end once more was not told that it arrived, or lost that word with its store.
-  if (event.type !== 'ended' || attempt.phase !== 'ended' || task.receiptId !== undefined) return followed
+  // A node that says a known end once more was not told that it arrived, or lost that word, and the receipt, with its store.
+  if (event.type !== 'ended' || attempt.phase !== 'ended') return followed
   const ref = refOf(agent, task, attempt)
   const collected = { type: 'send_collected', peerId: attempt.peerId, ref, text: event.result.text } as const
   return { state: followed.state, effects: [...followed.effects, collected] }

@@ -94,6 +94,17 @@ describe('an agent and its turns', () => {
     expect(run(placed, claimed, ended(), receipt, receipt).effects).toEqual([])
   })
 
+  test('tells a node that says a known end once more that it arrived, also where its receipt is here', () => {
+    const receipt: AgentEvent = { type: 'receipt', attemptId: 'att_1', receiptId: 'rcp_1' }
+
+    const { effects } = run(placed, claimed, started, ended(), receipt, ended())
+
+    expect(effects).toMatchObject([
+      { type: 'keep_as_evidence' },
+      { type: 'send_collected', ref: { attemptId: 'att_1' } },
+    ])
+  })
+
   test('takes no receipt before the end, and the real one after it', () => {
     const early: AgentEvent = { type: 'receipt', attemptId: 'att_1', receiptId: 'rcp_early' }
     const real: AgentEvent = { type: 'receipt', attemptId: 'att_1', receiptId: 'rcp_real' }

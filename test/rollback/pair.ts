@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { NodeAttemptAccount } from '../../src/core/node-account.ts'
 import { type Hub, openHub } from '../../src/hub/hub.ts'
 import { type Node, openNode } from '../../src/node/node.ts'
 import { systemClock } from '../../src/platform/clock.ts'
@@ -182,6 +183,11 @@ export class Pair {
 
   async agents(): Promise<readonly (Json & { agent_id: string; state: string })[]> {
     return (await this.ask<{ agents: (Json & { agent_id: string; state: string })[] }>('list_agents', {})).agents
+  }
+
+  /** What the node has on record of every attempt of the hub. */
+  async account(): Promise<readonly NodeAttemptAccount[]> {
+    return (await this.#node?.node.account('hub_1'))?.attempts ?? []
   }
 
   /** Resolves once every listed agent is in the state. */

@@ -116,6 +116,26 @@ describe.each(ways)('a node store that was put back, %s', (_name, how) => {
     expect((await pair.agents()).find((agent) => agent.agent_id === ended)).toMatchObject({ state: 'idle' })
     expect(pair.notes).toContain('store_put_back')
   })
+
+  test('is told once more that a result arrived of which the hub has the receipt', async () => {
+    const agent = await pair.spawn('ends later')
+    await pair.until({ [agent]: 'running' })
+    await pair.backUp('node')
+    await pair.until({ [agent]: 'running' })
+    await pair.end(agent)
+    const before = await pair.results(1)
+    await expect.poll(() => pair.account()).toMatchObject([{ receiptId: expect.stringMatching(/^rcp_/) }])
+
+    await pair.putBack('node', how)
+
+    await expect
+      .poll(() => pair.account(), { timeout: 10_000 })
+      .toMatchObject([{ isOpen: false, receiptId: expect.any(String) }])
+    const after = await pair.wait({ timeout_ms: 0 })
+    expect(before.results).toMatchObject([{ agent_id: agent, outcome: 'completed' }])
+    expect(after.results).toEqual([])
+    expect(pair.machine.launches).toHaveLength(1)
+  })
 })
 
 test('a hub store of which a repair could keep nothing: its nodes send again what they hold, and it says what was lost', async () => {
