@@ -180,7 +180,9 @@ describe('a mesh key that was replaced', () => {
     await first.revoke(role, [peerIdOf(gone.key)])
     const successor = await generateKey()
     const { version } = await replaced(successor)
-    await expect.poll(() => node.host.appliedBy(first.self.peerId)?.revocations.get(peerIdOf(successor))).toBe(version)
+    const applied = () => first.appliedBy(node.host.self.peerId)?.revocations.get(peerIdOf(successor))
+    await expect.poll(applied).toBe(version)
+    await expect.poll(() => issuerKept(node.home)).toBe(peerIdOf(successor))
 
     const entries = [{ peerId: peerIdOf(node.key), serial: 9_999, atMs: Date.now() }]
     const forged = { meshId: mesh.id, issuerId: mesh.id, version: 99, entries }
