@@ -83,10 +83,9 @@ function linkUp(state: LaneState, event: LaneEvent & { type: 'link_up' }, limits
     ackedHash: acknowledged ? event.peer.hash : state.ackedHash,
     link,
   }
-  const effects: LaneEffect[] = []
-  // Before the record is written: the rows go in the batch of the cursor that they are below, and none is left there.
+  const effects: LaneEffect[] = [persist(next)]
   if (acknowledged) effects.push({ type: 'forget', from: state.acked + 1, to: event.peer.received })
-  effects.push(persist(next), { type: 'pump' })
+  effects.push({ type: 'pump' })
   return tellCaughtUp(next, link, effects)
 }
 

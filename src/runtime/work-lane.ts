@@ -403,14 +403,13 @@ export class WorkLane {
   /** Carries out effects; returns the fault of an event inside a transaction, and reports any other to the carrier. */
   #run(effects: readonly LaneEffect[], tx?: Transaction): LaneFault | undefined {
     const { lane } = this.#options
+    // In the batch of the cursor above them, which is written first: no row is left below one.
+    for (const effect of effects) if (effect.type === 'forget') this.outbox.forget(effect.from, effect.to)
     for (const effect of effects) {
       switch (effect.type) {
         case 'persist':
           if (tx === undefined) throw new Error('a lane was to be written outside a transaction')
           this.#persist(tx)
-          break
-        case 'forget':
-          this.outbox.forget(effect.from, effect.to)
           break
         case 'send_ack':
           this.#carrier?.control({ type: 'ack', lane, received: effect.received })
@@ -431,7 +430,8 @@ export class WorkLane {
           if (tx !== undefined) return effect.fault
           this.#carrier?.onFault(effect.fault)
           break
-        // Carried out where the event comes from: they need its bytes.
+        // Carried out above, the others where the event comes from: they need its bytes.
+        case 'forget':
         case 'keep':
         case 'assemble':
         case 'deliver':

@@ -238,9 +238,9 @@ export class Peer {
   }
 
   #record(effects: readonly LaneEffect[]): LaneRecord {
-    const written = effects.find(({ type }) => type === 'persist')
-    if (written?.type !== 'persist') throw new Error('nothing was persisted')
-    return written.record
+    const [first] = effects
+    if (first?.type !== 'persist') throw new Error('persist was not the first effect')
+    return first.record
   }
 
   #writeOf(record: LaneRecord): () => void {
