@@ -69,9 +69,6 @@ class RunningNode implements Node {
   readonly #revokedHubs: RevokedHubs
   #card: NodeCard
   #isDraining = false
-  #isStarted = false
-  /** Hubs to which every end is to be told once more that they may have collected already. */
-  readonly #saidAgain = new Set<string>()
   #orphans: ReadonlySet<string> = new Set()
 
   constructor(ports: NodePorts) {
@@ -92,8 +89,7 @@ class RunningNode implements Node {
         const orphans = [...this.#orphans]
         for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
         // That a result arrived may be among what this store forgot, and a hub that has its receipt does not ask for it.
-        if (isOwn) this.#saidAgain.add(hubId)
-        if (isOwn && this.#isStarted) this.#sayEndsAgain()
+        if (isOwn) for (const message of this.#retention.endsOf(hubId)) send(message)
       },
       quarantined: (hubId, { no, kind, error, message }, send) => {
         ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind, error } })
@@ -173,17 +169,8 @@ class RunningNode implements Node {
     const orphans = String(this.#orphans.size)
     this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans } })
     this.#retention.expire()
-    this.#isStarted = true
-    this.#sayEndsAgain()
     this.#sessions.serve()
     this.#revokedHubs.start()
-  }
-
-  #sayEndsAgain(): void {
-    for (const { hubId, phase, ref } of this.#attempts.all()) {
-      if (phase === 'ended' && this.#saidAgain.has(hubId)) this.#retention.sendKeptResult(ref.attemptId)
-    }
-    this.#saidAgain.clear()
   }
 
   /** What is kept of attempts that ended, for a week each, says nothing that the store does not know. */

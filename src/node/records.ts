@@ -77,6 +77,12 @@ export async function readResult(store: Store, attemptId: string): Promise<Attem
   return bytes === undefined ? undefined : decodeRecord<AttemptResult>(bytes)
 }
 
+/** @see Store.getSync */
+export function readResultSync(store: Store, attemptId: string): AttemptResult | undefined {
+  const bytes = store.getSync(prefixes.result + attemptId)
+  return bytes === undefined ? undefined : decodeRecord<AttemptResult>(bytes)
+}
+
 export function writeAgent(tx: Transaction, agent: AgentRecord): void {
   tx.put(prefixes.agent + agent.agentId, encodeRecord(agent))
 }

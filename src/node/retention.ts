@@ -1,11 +1,11 @@
 import { NfltrError } from '../core/errors.ts'
-import type { AttemptRef } from '../core/messages.ts'
+import type { AttemptRef, NodeMessage } from '../core/messages.ts'
 import { type AttemptResult, noUsage } from '../core/model.ts'
 import type { AttemptEnd, NodeAttempt } from '../core/node-attempt-state.ts'
 import type { Attempts } from './attempts.ts'
 import { prove } from './follow.ts'
 import type { NodePorts } from './ports.ts'
-import { readResult } from './records.ts'
+import { readResult, readResultSync } from './records.ts'
 import type { Sessions } from './sessions.ts'
 
 /** What a tombstone says of an end whose result was kept for its time and is gone. */
@@ -105,6 +105,27 @@ export class Retention {
         ),
       )
     })
+  }
+
+  /**
+   * Every end that a hub has not said it has, at once: for the decision in which its lane begins anew. Left out are results that
+   * are not on disk yet, for which the hub asks, and those that cannot be read, of which the store tells.
+   */
+  endsOf(hubId: string): readonly NodeMessage[] {
+    return this.#attempts.all().flatMap((state): readonly NodeMessage[] => {
+      if (state.hubId !== hubId || state.phase !== 'ended' || state.end?.keeperGone !== undefined) return []
+      const result = this.#resultNow(state)
+      return result === undefined ? [] : [{ type: 'ended', ref: state.ref, result }]
+    })
+  }
+
+  #resultNow({ ref }: NodeAttempt): AttemptResult | undefined {
+    try {
+      return readResultSync(this.#ports.store, ref.attemptId)
+    } catch (error) {
+      if (error instanceof NfltrError && error.code === 'store_damaged') return undefined
+      throw error
+    }
   }
 
   /** A hub stops an attempt that has no record here: what may be left of it is ended, and the hub is told so. */
