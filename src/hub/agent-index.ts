@@ -7,7 +7,7 @@ import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { type AgentIndexParts, buildIndex } from './agent-index-building.ts'
 import { rowOf } from './agent-rows.ts'
-import { endedAs } from './agent-state.ts'
+import { endedAs, shownWhere } from './agent-state.ts'
 import { added, MachineTallies, statesOf, timedTurns } from './machine-tallies.ts'
 import { RecentAgents } from './recent-agents.ts'
 import {
@@ -131,8 +131,7 @@ export class AgentIndex {
   states(isGone: (peerId: string) => boolean): Readonly<Record<string, number>> {
     const states = statesOf(this.#tallies.all(), isGone)
     for (const agent of this.#open.values()) {
-      const { state, peerId } = endedAs(agent)
-      const shown = state === 'idle' && peerId !== '' && isGone(peerId) ? 'closed' : state
+      const shown = shownWhere(endedAs(agent), isGone)
       states.set(shown, (states.get(shown) ?? 0) + 1)
     }
     return Object.fromEntries(states)

@@ -12,8 +12,13 @@ export function agentState(world: Pick<HubWorld, 'nodes'>, agent: Agent): AgentS
 }
 
 /** The same from what the index says of an agent that has ended. */
-export function shownState({ nodes }: Pick<HubWorld, 'nodes'>, { state, peerId }: EndedAs): AgentState {
-  return state === 'idle' && peerId !== '' && nodes.gone(peerId) !== undefined ? 'closed' : state
+export function shownState({ nodes }: Pick<HubWorld, 'nodes'>, ended: EndedAs): AgentState {
+  return shownWhere(ended, (peerId) => nodes.gone(peerId) !== undefined)
+}
+
+/** @param isGone - whether a machine left: what is idle there cannot go on */
+export function shownWhere({ state, peerId }: EndedAs, isGone: (peerId: string) => boolean): AgentState {
+  return state === 'idle' && peerId !== '' && isGone(peerId) ? 'closed' : state
 }
 
 export function endedAs(agent: Agent): EndedAs {

@@ -3,7 +3,7 @@ import { encodeRecord } from '../core/record-json.ts'
 import { type Agent, usageOf } from '../core/task-record.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
-import { endedAs } from './agent-state.ts'
+import { endedAs, shownWhere } from './agent-state.ts'
 import { keys, type MachineRecord, prefixes, readAll } from './records.ts'
 
 /** Turns per machine that an estimate rests on, the newest ones. */
@@ -86,7 +86,7 @@ export function statesOf(
   const states = new Map<AgentState, number>()
   for (const { peerId, states: counts } of records) {
     for (const [state, count] of Object.entries(counts) as [AgentState, number][]) {
-      const shown = state === 'idle' && peerId !== '' && isGone(peerId) ? 'closed' : state
+      const shown = shownWhere({ state, peerId }, isGone)
       if (count > 0) states.set(shown, (states.get(shown) ?? 0) + count)
     }
   }

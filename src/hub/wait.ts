@@ -63,7 +63,7 @@ async function waitForReply(world: HubWorld, call: ToolCall, args: WaitInput, sl
     const body = offerFresh(world, tx, { call, args, slot })
     if (body === undefined) return
     isIdle = false
-    offered = durable(world, tx, body)
+    offered = onceDurable(tx, body)
   })
   try {
     for (;;) {
@@ -95,13 +95,9 @@ function offerFresh(
   return writeReply(world, tx, { call, slot, candidates, running: awaited(world, args), maxBytes: maxBytes(args) })
 }
 
-/** Resolves once the transaction is on disk; rejects when nothing will reach it any more. */
-function durable(world: HubWorld, tx: Transaction, body: string): Promise<string> {
-  const outcome = Promise.withResolvers<string>()
-  tx.afterDurable(() => outcome.resolve(body))
-  void world.engine.failed.then(outcome.reject)
-  outcome.promise.catch(() => undefined)
-  return outcome.promise
+/** Resolves once the transaction is on disk. Where the store fails first the hub ends, as for every call that still waits. */
+function onceDurable(tx: Transaction, body: string): Promise<string> {
+  return new Promise((resolve) => tx.afterDurable(() => resolve(body)))
 }
 
 /** @returns undefined when another wait took what this one was to return */

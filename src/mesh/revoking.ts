@@ -18,8 +18,9 @@ export interface Revoker {
 const entryKeptMs = limits.membershipTermMs + limits.renewAfterExpiryMs + 2 * clockToleranceMs
 
 /**
- * Publishes this issuer's next list, with these entries added, as of now unless they say since when. It holds here, and is on disk, when it resolves; where it
- * goes from here is the roster's work. Entries are forgotten once no membership that they void can be valid or be renewed any more.
+ * Publishes this issuer's next list, with these entries added, as of now unless they say since when. It holds here, and is on
+ * disk, when it resolves; where it goes from here is the roster's work. Entries are forgotten once no membership that they void
+ * can be valid or be renewed any more.
  *
  * @returns the list's version
  * @throws {NfltrError} `revoked` where this issuer itself may sign no more; `key_held`

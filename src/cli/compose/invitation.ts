@@ -115,11 +115,8 @@ class InviteWait {
         await this.#bell.rung(lookEveryMs)
         continue
       }
-      if (Date.now() > record.expiresAtMs) {
-        return 'expired'
-      } else if (this.#issuer === undefined && (await this.#home.issuer.holder()) === undefined) {
-        await this.#play()
-      }
+      if (Date.now() > record.expiresAtMs) return 'expired'
+      if (this.#issuer === undefined && (await this.#home.issuer.holder()) === undefined) await this.#play()
       await this.#bell.rung(Math.min(issuerCheckMs, Math.max(1, record.expiresAtMs - Date.now())))
     }
     return undefined
