@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { settle } from '../contracts/manual-clock.ts'
 import { completed } from './support/scripted-node.ts'
 import { TwinHub, type WaitReply } from './support/twin-hub.ts'
@@ -48,6 +48,20 @@ describe('waiting for agents', () => {
     const [offer] = twin.disk.keys('hub/offer/', 'hub/offer/~')
     expect(offer).toBeDefined()
     expect(twin.store.syncs - before).toBe(1)
+  })
+
+  test('leaves nothing of a reply with what lives as long as the hub', async () => {
+    const { twin, end } = await withAgents(2)
+    const kept = vi.spyOn(twin.engine.failed, 'then')
+
+    for (const no of [0, 1]) {
+      const waiting = twin.wait()
+      await settle()
+      await end(no)
+      expect(texts(await waiting)).toEqual([`answer ${no}`])
+    }
+
+    expect(kept).not.toHaveBeenCalled()
   })
 
   test('is offered nothing for a client that has gone while it waited', async () => {

@@ -58,6 +58,7 @@ export class TwinHub {
   #hub: Hub | undefined
   #peers: FakePeers | undefined
   #store: MemoryStore | undefined
+  #engine: Engine | undefined
   #seed = 1
   #calls = 0
   #gate: { promise: Promise<void>; resolve: () => void } = { promise: Promise.resolve(), resolve: () => undefined }
@@ -88,6 +89,11 @@ export class TwinHub {
     return this.#store
   }
 
+  get engine(): Engine {
+    if (this.#engine === undefined) throw new Error('no hub runs')
+    return this.#engine
+  }
+
   node(name: string): ScriptedNode {
     const node = this.nodes.find((candidate) => candidate.name === name)
     if (node === undefined) throw new Error(`no node ${name}`)
@@ -103,8 +109,9 @@ export class TwinHub {
     this.#store = store
     this.#peers = peers
     const facts = { hubId: 'hub_1', project: 'a folder', pid: 7, host: 'laptop', sha256 }
+    this.#engine = new Engine(store)
     this.#hub = await openHub({
-      engine: new Engine(store),
+      engine: this.#engine,
       store,
       peers,
       clock: this.clock,
