@@ -34,7 +34,6 @@ export class LinkReview {
   readonly #options: LinkReviewOptions
   /** Until when links may stay for a while, on the monotonic clock. */
   readonly #untilMs = new WeakMap<MemberLink, number>()
-  readonly #lingering = new Set<Timer>()
   #timer: Timer | undefined
   #isClosed = false
 
@@ -47,6 +46,7 @@ export class LinkReview {
     if (this.#isClosed) return
     const { links, quarantine, refusals } = this.#options
     for (const link of links.all()) {
+      if (link.admission.hasEnded) continue
       const objection = this.#objectionTo(link)
       if (objection === undefined) this.#untilMs.delete(link)
       if (objection === undefined || this.#mayLinger(link, objection)) continue
@@ -61,17 +61,15 @@ export class LinkReview {
   close(): void {
     this.#isClosed = true
     this.#timer?.cancel()
-    for (const timer of this.#lingering) timer.cancel()
   }
 
   #mayLinger(link: MemberLink, objection: NfltrError): boolean {
     const delayMs = hasLeft(objection) ? leaveMs : objection.details['former_issuer'] === true ? replacingMs : 0
     if (delayMs === 0) return false
-    const { clock } = this.#options
-    const untilMs = this.#untilMs.get(link) ?? clock.nowMs() + delayMs
-    if (!this.#untilMs.has(link)) this.#lingering.add(clock.after(delayMs, () => this.run()))
+    const nowMs = this.#options.clock.nowMs()
+    const untilMs = this.#untilMs.get(link) ?? nowMs + delayMs
     this.#untilMs.set(link, untilMs)
-    return clock.nowMs() < untilMs
+    return nowMs < untilMs
   }
 
   #objectionTo(link: MemberLink): NfltrError | undefined {
@@ -102,12 +100,17 @@ export class LinkReview {
   #schedule(): void {
     this.#timer?.cancel()
     const { clock, links, place } = this.#options
-    const ends = links
-      .all()
-      .flatMap((link) => [this.#newestOf(link).expiresAtMs, link.certificate?.expiresAtMs ?? Number.MAX_SAFE_INTEGER])
-    if (ends.length === 0) return
-    const delayMs = Math.max(0, Math.min(...ends) + clockToleranceMs - place.wallMs()) + 1
-    this.#timer = clock.after(Math.min(delayMs, reviewAtLeastMs), () => this.run())
+    const delaysMs = links.all().flatMap((link) => {
+      if (link.admission.hasEnded) return []
+      const expiryMs = Math.min(
+        this.#newestOf(link).expiresAtMs,
+        link.certificate?.expiresAtMs ?? Number.MAX_SAFE_INTEGER,
+      )
+      const untilMs = this.#untilMs.get(link) ?? Number.POSITIVE_INFINITY
+      return [expiryMs + clockToleranceMs - place.wallMs(), untilMs - clock.nowMs()]
+    })
+    if (delaysMs.length === 0) return
+    this.#timer = clock.after(Math.min(Math.max(0, Math.min(...delaysMs)) + 1, reviewAtLeastMs), () => this.run())
   }
 }
 

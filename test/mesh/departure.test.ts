@@ -3,6 +3,8 @@ import { signDeparture } from '../../src/identity/envelopes.ts'
 import { generateKey, peerIdOf } from '../../src/identity/keys.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
 import { Trust } from '../../src/mesh/trust.ts'
+import { systemClock } from '../../src/platform/clock.ts'
+import type { Clock } from '../../src/ports/clock.ts'
 import { addressOf, Bench, memberOf, membersFit, peerDown, soon, TestMesh } from './support.ts'
 
 let bench: Bench
@@ -35,6 +37,23 @@ describe('a member that leaves', () => {
     await away.connect(addressOf(hub), soon())
     await leftIn(away, node.self.peerId)
     await expect(away.connect(addressOf(node), soon())).rejects.toMatchObject({ code: 'revoked' })
+  })
+
+  test('is cut off also where the timer for it is a moment early', async () => {
+    const real = systemClock()
+    const early: Clock = {
+      ...real,
+      after: (delayMs, callback) => real.after(delayMs - (delayMs > 1_500 ? 5 : 0), callback),
+    }
+    const { key, ...leaver } = await memberOf(mesh, 'node')
+    const node = await bench.start({ key, ...leaver })
+    const hub = await bench.member(mesh, 'hub', { more: { clock: early } })
+    await hub.connect(addressOf(node), soon())
+    const down = peerDown(hub, node.self.peerId)
+
+    await node.depart(key)
+
+    await down
   })
 
   test('is one again with a later membership, and is so after a restart of whoever heard that it left', async () => {
