@@ -53,6 +53,15 @@ describe('ownership and logs are linearizable under crashes and lost answers', (
     }
   }, 60_000)
 
+  test('and one seed gives one history over the in-memory store, so that a long run can be checked again', async () => {
+    const run = async (): Promise<Histories> =>
+      await campaign(await memoryTarget(new SeededRandom(7, 'memory')), { operations: 2_000, operationsPerCrash: 500 })
+
+    const once = await run()
+    expect(once.crashes).toBeGreaterThan(0)
+    expect(await run()).toEqual(once)
+  })
+
   test('and a service that forgets what it answered is found out', async () => {
     const honest = await memoryTarget(new SeededRandom(7, 'memory'))
     let calls = 0

@@ -1,8 +1,10 @@
 /**
  * `npm run linearizable`: clients that work on the same tasks at once, against the production decisions over the in-memory
- * and the real store, and the checker on what they saw. `--store memory|level` (both where none is given), `--operations N`,
- * `--seed N`, `--json`; `--figures` writes docs/reference/figures/linearizable.json.
+ * and the real store, and the checker on what they saw. `--store memory|level` (both where none is given); `--blocks N` one
+ * after the other, each of `--operations N` under a seed of its own, from `--seed N` on; `--json`; `--figures` writes
+ * docs/reference/figures/linearizable.json.
  */
+import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,8 +19,14 @@ import { ownershipModel } from './ownership.ts'
 import { levelTarget, memoryTarget, type Target } from './targets.ts'
 
 /** Half of the operations are about ownership: as many of them as the promise names, over the in-memory store. */
-const defaults = { memory: 1_260_000, level: 60_000 } as const
-const operationsPerCrash = { memory: 20_000, level: 4_000 } as const
+const defaultBlocks = { memory: 21, level: 1 } as const
+const defaultOperations = 60_000
+const operationsPerCrash = { memory: 5_000, level: 2_000 } as const
+const clients = 20
+/** What is easier than this shows little: a share without an answer, and others under way at once. A short run says it by chance. */
+const hardEnough = { openShare: 0.01, overlap: 3, ofOperations: 20_000 } as const
+
+type StoreKind = keyof typeof defaultBlocks
 
 interface Judged {
   readonly operations: number
@@ -31,21 +39,30 @@ interface Judged {
   readonly check_seconds: number
 }
 
-interface Report {
-  readonly store: 'memory' | 'level'
-  readonly seed: number
-  readonly clients: number
+interface Block {
   readonly crashes: number
-  readonly run_seconds: number
   readonly ownership: Judged
   readonly appends: Judged
+  readonly hash: string
 }
 
-async function runOne(store: 'memory' | 'level', options: { operations: number; seed: number }): Promise<Report> {
+interface Report {
+  readonly store: StoreKind
+  readonly seed: number
+  readonly blocks: number
+  readonly block_operations: number
+  readonly clients: number
+  readonly crashes: number
+  readonly seconds: number
+  readonly ownership: Judged
+  readonly appends: Judged
+  /** Of the histories of each block; over a real store they are never the same twice. */
+  readonly block_hashes?: readonly string[]
+}
+
+async function runBlock(store: StoreKind, options: { operations: number; seed: number }): Promise<Block> {
   const random = new SeededRandom(options.seed, `linearizable/${store}`)
   const dir = mkdtempSync(join(tmpdir(), 'nfltr-linearizable-'))
-  const startMs = performance.now()
-  const clients = 16
   let target: Target | undefined
   let histories: Histories
   try {
@@ -58,13 +75,36 @@ async function runOne(store: 'memory' | 'level', options: { operations: number; 
     rmSync(dir, { recursive: true, force: true })
   }
   return {
-    store,
-    seed: options.seed,
-    clients,
     crashes: histories.crashes,
-    run_seconds: seconds(startMs),
     ownership: judge(ownershipModel, histories.ownership),
     appends: judge(appendModel, histories.appends),
+    hash: hashOf(histories),
+  }
+}
+
+function hashOf(histories: Histories): string {
+  return createHash('sha256').update(JSON.stringify(histories)).digest('hex').slice(0, 16)
+}
+
+async function runAll(
+  store: StoreKind,
+  options: { operations: number; blocks: number; seed: number },
+): Promise<Report> {
+  const { operations, seed } = options
+  const startMs = performance.now()
+  const blocks: Block[] = []
+  for (let no = 0; no < options.blocks; no++) blocks.push(await runBlock(store, { operations, seed: seed + no }))
+  return {
+    store,
+    seed,
+    blocks: blocks.length,
+    block_operations: operations,
+    clients,
+    crashes: blocks.reduce((sum, block) => sum + block.crashes, 0),
+    seconds: seconds(startMs),
+    ownership: summed(blocks.map(({ ownership }) => ownership)),
+    appends: summed(blocks.map(({ appends }) => appends)),
+    ...(store === 'memory' ? { block_hashes: blocks.map(({ hash }) => hash) } : {}),
   }
 }
 
@@ -79,7 +119,7 @@ function judge<State, Input, Output>(
     operations: history.length,
     keys: new Set(history.map(({ key }) => key)).size,
     open: history.filter((one) => one.return === Number.POSITIVE_INFINITY).length,
-    mean_overlap: Number(meanOverlap(history).toFixed(2)),
+    mean_overlap: meanOverlap(history),
     verdict: result.verdict,
     ...('key' in result ? { key: result.key } : {}),
     steps: result.steps,
@@ -87,13 +127,35 @@ function judge<State, Input, Output>(
   }
 }
 
+/** Of several blocks; the worst verdict counts. */
+function summed(all: readonly Judged[]): Judged {
+  const sum = (of: (one: Judged) => number): number => all.reduce((total, one) => total + of(one), 0)
+  const operations = sum((one) => one.operations)
+  const worst =
+    all.find(({ verdict }) => verdict === 'violated') ?? all.find(({ verdict }) => verdict === 'undecided') ?? all[0]
+  return {
+    operations,
+    keys: sum(({ keys }) => keys),
+    open: sum(({ open }) => open),
+    mean_overlap: rounded(sum((one) => one.mean_overlap * one.operations) / Math.max(1, operations)),
+    verdict: worst?.verdict ?? 'undecided',
+    ...(worst?.key === undefined ? {} : { key: worst.key }),
+    steps: sum(({ steps }) => steps),
+    check_seconds: rounded(sum((one) => one.check_seconds)),
+  }
+}
+
 function seconds(startMs: number): number {
-  return Number(((performance.now() - startMs) / 1_000).toFixed(2))
+  return rounded((performance.now() - startMs) / 1_000)
+}
+
+function rounded(value: number): number {
+  return Number(value.toFixed(2))
 }
 
 function print(report: Report): void {
-  const { store, seed, clients, crashes, run_seconds: ran } = report
-  console.log(`${store}: ${clients} clients, ${crashes} crashes, seed ${seed}, ${ran} s`)
+  const { store, seed, blocks, crashes, seconds: ran } = report
+  console.log(`${store}: ${clients} clients, ${blocks} blocks from seed ${seed} on, ${crashes} crashes, ${ran} s`)
   for (const name of ['ownership', 'appends'] as const) {
     const one = report[name]
     const share = ((100 * one.open) / Math.max(1, one.operations)).toFixed(1)
@@ -106,7 +168,8 @@ function print(report: Report): void {
 const { values } = parseArgs({
   options: {
     store: { type: 'string' },
-    operations: { type: 'string' },
+    operations: { type: 'string', default: `${defaultOperations}` },
+    blocks: { type: 'string' },
     seed: { type: 'string', default: '1' },
     json: { type: 'boolean', default: false },
     figures: { type: 'boolean', default: false },
@@ -117,14 +180,19 @@ const wanted = (['memory', 'level'] as const).filter((name) => values.store === 
 if (wanted.length === 0) throw new TypeError(`--store is memory or level, not ${values.store}`)
 const reports: Report[] = []
 for (const store of wanted) {
-  const operations = Number(values.operations ?? defaults[store])
-  const report = await runOne(store, { operations, seed: Number(values.seed) })
+  const blocks = Number(values.blocks ?? defaultBlocks[store])
+  const report = await runAll(store, { operations: Number(values.operations), blocks, seed: Number(values.seed) })
   reports.push(report)
   if (!values.json) print(report)
 }
 if (values.json) console.log(JSON.stringify({ reports }))
 if (values.figures) writeFigures('linearizable', origin, { reports })
-const isSound = reports.every(({ ownership, appends }) =>
-  [ownership, appends].every(({ verdict }) => verdict === 'linearizable'),
+const all = reports.flatMap(({ ownership, appends }) => [ownership, appends])
+const isSound = all.every(({ verdict }) => verdict === 'linearizable')
+const isHard = all.every(
+  ({ operations, open, mean_overlap: overlap }) =>
+    operations < hardEnough.ofOperations ||
+    (open >= operations * hardEnough.openShare && overlap >= hardEnough.overlap),
 )
-if (!isSound) process.exitCode = 1
+if (!isHard) console.error(`too easy to show anything: ${JSON.stringify(hardEnough)} is asked for`)
+if (!isSound || !isHard) process.exitCode = 1
