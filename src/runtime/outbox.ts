@@ -193,8 +193,8 @@ export class Outbox {
 
 /** One byte of flags, the hash, the time as a float, the body. */
 function writeRow(entry: Entry, body: Uint8Array): Uint8Array {
-  const row = new Uint8Array(headerBytes + body.length)
-  const view = new DataView(row.buffer)
+  const row = Buffer.allocUnsafe(headerBytes + body.length)
+  const view = new DataView(row.buffer, row.byteOffset, row.byteLength)
   view.setUint8(0, entry.isReplaced ? 1 : 0)
   view.setBigUint64(1, BigInt(`0x${entry.hash}`))
   view.setFloat64(9, entry.atMs)

@@ -70,7 +70,7 @@ export class MemoryStore implements Store {
     this.#assertUsable()
     for (const operation of batch) assertKey(operation.key, this.#rows)
     const copied = batch.map((operation) =>
-      operation.type === 'put' ? { ...operation, value: operation.value.slice() } : operation,
+      operation.type === 'put' ? { ...operation, value: copyOf(operation.value) } : operation,
     )
     const outcome = Promise.withResolvers<void>()
     this.#waiting.push({ batch: copied, resolve: outcome.resolve, reject: outcome.reject })
@@ -183,6 +183,12 @@ export class MemoryStore implements Store {
     if (this.#failure !== undefined) throw this.#failure
     this.#assertOpen()
   }
+}
+
+/** Out of a pool: most records are small, and an allocation of its own for each took a tenth of a simulated run. */
+function copyOf(bytes: Uint8Array): Uint8Array {
+  const copy = Buffer.from(bytes)
+  return new Uint8Array(copy.buffer, copy.byteOffset, copy.length)
 }
 
 function forever(): Promise<never> {
