@@ -1,8 +1,9 @@
+import { type Attempt, isAlive } from '../core/attempt.ts'
 import { NfltrError } from '../core/errors.ts'
 import type { Usage } from '../core/model.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
 import { isOpenAgent } from '../core/task.ts'
-import { type Agent, usageOf } from '../core/task-record.ts'
+import { type Agent, currentTask, isActive, isQueued, usageOf } from '../core/task-record.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { type AgentIndexParts, buildIndex } from './agent-index-building.ts'
@@ -26,6 +27,21 @@ interface Loaded {
   readonly counts: AgentCounts
 }
 
+/** An attempt and whose it is. */
+export interface AgentAttempt {
+  readonly agent: Agent
+  readonly attempt: Attempt
+}
+
+/** The open agents as others look at them, each list oldest first. */
+interface OpenAgents {
+  readonly all: readonly Agent[]
+  readonly active: readonly Agent[]
+  readonly queued: readonly Agent[]
+  /** By PeerId: attempts of current turns that may be running there. */
+  readonly alive: ReadonlyMap<string, readonly AgentAttempt[]>
+}
+
 /**
  * All agents by their ids. In memory are those that something may still come of, and the last ones that ended; the others are
  * read when they are asked for. A hub keeps the records of a hundred thousand that ended, and starts without them.
@@ -39,8 +55,8 @@ export class AgentIndex {
   readonly #open: Map<string, Agent>
   readonly #recent = new RecentAgents()
   readonly #tallies: MachineTallies
-  /** The open ones in their order, as long as none of them changed. */
-  #sorted: readonly Agent[] | undefined
+  /** The open ones in their order, made when they are asked for after one of them changed. */
+  #lists: OpenAgents | undefined
   #newestNo: number
 
   private constructor(store: Store, { open, tallies, counts }: Loaded) {
@@ -79,7 +95,7 @@ export class AgentIndex {
     const isOpenNow = isOpenAgent(agent)
     tx.put(keys.agent(agentId), encodeRecord(agent))
     this.#recent.holdUntilDurable(tx, agentId)
-    if (isOpenNow || wasOpen) this.#sorted = undefined
+    if (isOpenNow || wasOpen) this.#lists = undefined
     if (isOpenNow) {
       this.#open.set(agentId, agent)
       this.#recent.delete(agentId)
@@ -103,8 +119,27 @@ export class AgentIndex {
 
   /** Agents with a turn that has not ended, or an attempt whose end was never told; oldest first. */
   open(): readonly Agent[] {
-    this.#sorted ??= [...this.#open.values()].sort((a, b) => a.no - b.no)
-    return this.#sorted
+    return this.#openAgents().all
+  }
+
+  /** Agents whose turn has not ended, oldest first. */
+  active(): readonly Agent[] {
+    return this.#openAgents().active
+  }
+
+  /** Agents that wait for a place, oldest first. */
+  queued(): readonly Agent[] {
+    return this.#openAgents().queued
+  }
+
+  /** Attempts of current turns that may be running on this node, as far as the hub knows. */
+  aliveOn(peerId: string): readonly AgentAttempt[] {
+    return this.#openAgents().alive.get(peerId) ?? []
+  }
+
+  #openAgents(): OpenAgents {
+    this.#lists ??= listsOf([...this.#open.values()].sort((a, b) => a.no - b.no))
+    return this.#lists
   }
 
   /**
@@ -153,6 +188,16 @@ export class AgentIndex {
   get nextNo(): number {
     return this.#newestNo + 1
   }
+}
+
+function listsOf(all: readonly Agent[]): OpenAgents {
+  const active = all.filter(isActive)
+  const attempts = active.flatMap((agent) => currentTask(agent).attempts.map((attempt) => ({ agent, attempt })))
+  const alive = Map.groupBy(
+    attempts.filter(({ attempt }) => isAlive(attempt)),
+    ({ attempt }) => attempt.peerId,
+  )
+  return { all, active, queued: active.filter(isQueued), alive }
 }
 
 /** What is on disk, or undefined where it does not hold together. */

@@ -1,17 +1,17 @@
-import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
+import { fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
 import { NfltrError, unreachable } from '../core/errors.ts'
 import { factsOfChange } from '../core/history.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import type { Usage } from '../core/model.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
-import { type Agent, currentTask, type Home, isActive, isQueued, liveAttempt, type Steer } from '../core/task-record.ts'
+import { type Agent, currentTask, type Home, isActive, liveAttempt, type Steer } from '../core/task-record.ts'
 import { adoptAttempt } from '../core/task-restore.ts'
 import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { Store } from '../ports/store.ts'
 import type { Transaction } from '../runtime/engine.ts'
-import { AgentIndex } from './agent-index.ts'
+import { type AgentAttempt, AgentIndex } from './agent-index.ts'
 import type { AgentIndexParts } from './agent-index-building.ts'
 import type { Changes } from './changes.ts'
 import type { History } from './history.ts'
@@ -122,21 +122,17 @@ export class Agents {
 
   /** Agents whose turn has not ended, oldest first. */
   active(): readonly Agent[] {
-    return this.#agents.open().filter(isActive)
+    return this.#agents.active()
   }
 
   /** Agents that wait for a place, oldest first. */
   queued(): readonly Agent[] {
-    return this.active().filter(isQueued)
+    return this.#agents.queued()
   }
 
   /** Attempts of this node that may be running, as far as the hub knows. */
-  aliveOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
-    return this.active().flatMap((agent) =>
-      currentTask(agent)
-        .attempts.filter((attempt) => attempt.peerId === peerId && isAlive(attempt))
-        .map((attempt) => ({ agent, attempt })),
-    )
+  aliveOn(peerId: string): readonly AgentAttempt[] {
+    return this.#agents.aliveOn(peerId)
   }
 
   /**
@@ -155,7 +151,7 @@ export class Agents {
   }
 
   /** Attempts of this node that were counted lost and of which no end has come since. */
-  lostOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+  lostOn(peerId: string): readonly AgentAttempt[] {
     return this.#agents.open().flatMap((agent) =>
       currentTask(agent)
         .attempts.filter((attempt) => attempt.peerId === peerId && attempt.phase === 'lost')
@@ -164,7 +160,7 @@ export class Agents {
   }
 
   /** Attempts that may be running and of which one of the two stores was put back since. */
-  inDoubtOn(peerId: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+  inDoubtOn(peerId: string): readonly AgentAttempt[] {
     return this.#aliveAnywhere(peerId).filter(({ attempt }) => attempt.doubts !== undefined)
   }
 
@@ -188,7 +184,7 @@ export class Agents {
   }
 
   /** Also of turns that are not the newest any more: a hub that was put back may not have heard their ends. */
-  #aliveAnywhere(peerId?: string): readonly { readonly agent: Agent; readonly attempt: Attempt }[] {
+  #aliveAnywhere(peerId?: string): readonly AgentAttempt[] {
     return this.#agents.open().flatMap((agent) =>
       agent.tasks
         .flatMap((task) => task.attempts)

@@ -96,10 +96,12 @@ export class Nodes {
   /**
    * The nodes that a spawn may go to. This hub's own machine is none of them while no node was ever heard of there, unless
    * it is asked for by name: the owner of a mesh may be a node, and most run none.
+   *
+   * @param views - what `views` gave, where more than one spawn is looked at
    */
-  candidates(named: string | undefined): readonly NodeView[] {
+  candidates(named: string | undefined, views = this.views()): readonly NodeView[] {
     const own = this.#parts.peers.self.machinePeerId
-    return this.views().filter((view) => view.card !== undefined || view.peerId !== own || view.name === named)
+    return views.filter((view) => view.card !== undefined || view.peerId !== own || view.name === named)
   }
 
   /** A machine that was a node and may be one no longer. */

@@ -1,5 +1,5 @@
 import { whyGone } from '../core/membership.ts'
-import { type Decline, giveUp, place, type Wish } from '../core/placement.ts'
+import { type Decline, giveUp, type NodeView, place, type Wish } from '../core/placement.ts'
 import { type Agent, currentTask } from '../core/task-record.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
@@ -82,8 +82,12 @@ export class Placing {
   run(tx: Transaction): void {
     const { agents, clock } = this.#parts
     const nowMs = clock.nowMs()
+    // What is placed changes one node, and making all views anew for each task that waits is work without end.
+    let views = this.#parts.nodes.views()
     for (const agent of agents.queued()) {
-      if (!this.#parts.isHeld(currentTask(agent).taskId)) this.#placeOne(tx, agent, nowMs)
+      if (this.#parts.isHeld(currentTask(agent).taskId)) continue
+      const taken = this.#placeOne(tx, agent, { nowMs, views })
+      if (taken !== undefined) views = views.map((view) => (view.peerId === taken ? withOneMore(view) : view))
     }
     this.#forgetDone()
     tx.afterDurable(() => this.#schedule())
@@ -105,26 +109,34 @@ export class Placing {
     }
   }
 
-  #placeOne(tx: Transaction, agent: Agent, nowMs: number): void {
+  /** @returns the node that it was offered to */
+  #placeOne(
+    tx: Transaction,
+    agent: Agent,
+    { nowMs, views: all }: { readonly nowMs: number; readonly views: readonly NodeView[] },
+  ): string | undefined {
     const { agents, nodes, randomId } = this.#parts
     const task = currentTask(agent)
     const deadlineMs = this.#deadlines.get(task.taskId) ?? nowMs + task.timeoutMs
     this.#deadlines.set(task.taskId, deadlineMs)
     const wish = this.#wish(agent, nowMs)
-    const views = nodes.candidates(wish.filters.machine)
+    const views = nodes.candidates(wish.filters.machine, all)
     const found = place(wish, views)
     const isLate = nowMs > deadlineMs || (nowMs === deadlineMs && task.declines.length > 0)
     if (found.type === 'place' && !isLate) {
       const { peerId, name } = found
       this.#restAfter(task.taskId, peerId, nowMs)
       agents.apply(tx, agent.agentId, { type: 'placed', attemptId: randomId('att_'), peerId, machine: name })
-    } else if (found.type === 'reject') {
+      return peerId
+    }
+    if (found.type === 'reject') {
       this.#reject(tx, agent, found)
     } else if (wish.boundTo !== undefined && this.#isGoneForGood(wish.boundTo, nowMs)) {
       this.#reject(tx, agent, revoked(wish.boundTo, nodes))
     } else if (nowMs >= deadlineMs) {
       this.#reject(tx, agent, giveUp(wish, views))
     }
+    return undefined
   }
 
   /** A machine that is replaced is revoked first: whoever gets its name shows a moment later, and is the better reason. */
@@ -203,6 +215,11 @@ function revoked(peerId: string, nodes: Nodes): ReturnType<typeof giveUp> {
   const machine = gone?.name ?? ''
   const message = `${machine} is no node of the mesh any more: ${whyGone(gone)}.`
   return { reason: 'revoked', declines: [{ peerId, machine, reason: 'revoked', message, isPermanent: true }] }
+}
+
+/** A node that was just offered something, until it says what that left free. */
+function withOneMore(view: NodeView): NodeView {
+  return { ...view, pending: view.pending + 1 }
 }
 
 /** A node's words in a result, bounded. */
