@@ -32,6 +32,14 @@ export function decodeRecord<T>(bytes: Uint8Array): T {
   return JSON.parse(text, (_key, field: unknown) => (isBytesField(field) ? fromBase64(field.$bytes) : field)) as T
 }
 
+/** The same record with its bytes left as they are written, in base64: for whoever hands them on in text. */
+export type BytesAsText<T> = { readonly [K in keyof T]: T[K] extends Uint8Array ? { readonly $bytes: string } : T[K] }
+
+/** Reads back what `encodeRecord` wrote, with bytes in its own fields as base64. */
+export function decodeRecordAsText<T>(bytes: Uint8Array): BytesAsText<T> {
+  return JSON.parse(fromUtf8.decode(bytes)) as BytesAsText<T>
+}
+
 const bytesKey = '"$bytes"'
 
 function isBytesField(field: unknown): field is { $bytes: string } {

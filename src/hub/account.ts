@@ -4,7 +4,7 @@ import type { AccountEntry, AccountLine, AccountPage, HistoryHead } from '../cor
 import type { Offer, OpenEntry } from '../core/inbox-state.ts'
 import type { TaskEvent } from '../core/model.ts'
 import type { StoredReceipt } from '../core/receipt.ts'
-import { decodeRecord } from '../core/record-json.ts'
+import { decodeRecord, decodeRecordAsText } from '../core/record-json.ts'
 import { isOpenAgent } from '../core/task.ts'
 import { type Agent, liveAttempt } from '../core/task-record.ts'
 import type { Store, StoreEntry } from '../ports/store.ts'
@@ -57,11 +57,14 @@ export async function accountPage(of: AccountOf, from?: string): Promise<Account
   const lines: AccountLine[] = from === undefined ? [...of.turns(), { part: 'inbox' }] : []
   const next = parts[index + 1]
   const found = prefix === prefixes.agent ? await foundAtStart(store) : undefined
+  await using texts = new TextsInOrder(store)
   let count = 0
   for await (const { key, value } of store.scan(prefix, { from: start, limit: pageRecords + 1 })) {
     count += 1
     if (count > pageRecords) return { hubId, head, lines, next: key }
-    lines.push(prefix === prefixes.agent ? agentLine(store, { key, value }, found) : await lineOf(of, key, value))
+    if (prefix === prefixes.agent) lines.push(agentLine(store, { key, value }, found))
+    else if (prefix === prefixes.entry) lines.push(await entryOf(of, decodeRecord<EntryRecord>(value), texts))
+    else lines.push(lineOf(key, value))
   }
   return { hubId, head, lines, ...(next === undefined ? {} : { next }) }
 }
@@ -89,15 +92,14 @@ function agentLine(store: Store, { key, value }: StoreEntry, found: ReadonlySet<
   }
 }
 
-async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<AccountLine> {
-  if (key.startsWith(prefixes.entry)) return await entryOf(of, decodeRecord<EntryRecord>(value))
+function lineOf(key: string, value: Uint8Array): AccountLine {
   if (key.startsWith(prefixes.event)) {
     const [agentId = ''] = key.slice(prefixes.event.length).split('/')
     return { part: 'log', agentId, seq: decodeRecord<TaskEvent>(value).seq }
   }
   if (key.startsWith(prefixes.receipt)) {
-    const { receiptId, envelope } = decodeRecord<StoredReceipt>(value)
-    return { part: 'receipt', taskId: key.slice(prefixes.receipt.length), receiptId, envelope: base64(envelope) }
+    const { receiptId, envelope } = decodeRecordAsText<StoredReceipt>(value)
+    return { part: 'receipt', taskId: key.slice(prefixes.receipt.length), receiptId, envelope: envelope.$bytes }
   }
   if (key.startsWith(prefixes.open)) {
     const { deliveryId, state, offerId } = decodeRecord<OpenEntry>(value)
@@ -107,13 +109,44 @@ async function lineOf(of: AccountOf, key: string, value: Uint8Array): Promise<Ac
   return { part: 'history', record: decodeRecord<HistoryRecord>(value) }
 }
 
-async function entryOf({ store, sha256 }: AccountOf, entry: EntryRecord): Promise<AccountEntry> {
+/** Texts of entries that are asked for in their order: read along with them, since one at a time takes far longer. */
+class TextsInOrder implements AsyncDisposable {
+  readonly #store: Store
+  #scan: AsyncIterator<StoreEntry> | undefined
+  #entry: StoreEntry | undefined
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  /** Empty where there is none. */
+  async of(deliveryId: number): Promise<Uint8Array> {
+    const wanted = keys.text(deliveryId)
+    if (this.#scan === undefined) {
+      this.#scan = this.#store.scan(prefixes.text, { from: wanted })[Symbol.asyncIterator]()
+      await this.#next()
+    }
+    while (this.#entry !== undefined && this.#entry.key < wanted) await this.#next()
+    return this.#entry?.key === wanted ? this.#entry.value : new Uint8Array()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#scan?.return?.()
+  }
+
+  async #next(): Promise<void> {
+    const step = await this.#scan?.next()
+    this.#entry = step?.done === false ? step.value : undefined
+  }
+}
+
+async function entryOf({ sha256 }: AccountOf, entry: EntryRecord, texts: TextsInOrder): Promise<AccountEntry> {
   const { deliveryId, kind, atMs } = entry
   const common = { part: 'entry', deliveryId, kind, atMs } as const
   if (entry.kind === 'event') return common
   if (entry.kind === 'spawn') return { ...common, agentId: entry.agentId }
   const { agentId, taskId, turn, attempt, outcome, isLate, machine, usage, messages } = entry
-  const textHash = sha256(utf8.decode((await store.get(keys.text(deliveryId))) ?? new Uint8Array()))
+  const textHash = sha256(utf8.decode(await texts.of(deliveryId)))
   const result = {
     taskId,
     turn,
@@ -139,9 +172,4 @@ export function turnLines({ agents, nodes }: HubWorld): readonly AccountLine[] {
     const silentMs = contact.isAttached ? 0 : contact.silentMs
     return [{ part: 'turn', agentId, machine, silentMs, lostAfterMs: nodes.lostAfterMs(peerId, agent) }]
   })
-}
-
-/** Of a few KiB at most: a receipt. */
-export function base64(bytes: Uint8Array): string {
-  return btoa(String.fromCharCode(...bytes))
 }

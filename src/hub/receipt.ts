@@ -1,7 +1,6 @@
 import { NfltrError } from '../core/errors.ts'
 import type { StoredReceipt } from '../core/receipt.ts'
 import type { ReceiptDocument } from '../ports/hub-api.ts'
-import { base64 } from './account.ts'
 import { keys, readRecord } from './records.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
@@ -50,4 +49,9 @@ export async function receiptOf(
     inputs_hash: task.briefHash,
     result_hash: world.facts.sha256(text),
   }
+}
+
+/** Of a few KiB at most: a receipt. */
+function base64(bytes: Uint8Array): string {
+  return btoa(String.fromCharCode(...bytes))
 }

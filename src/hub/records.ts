@@ -39,6 +39,7 @@ export const prefixes = {
   answer: 'hub/answer/',
   node: 'hub/node/',
   entry: 'hub/entry/',
+  text: 'hub/text/',
   event: 'hub/event/',
   receipt: 'hub/receipt/',
   history: 'hub/history/',

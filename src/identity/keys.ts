@@ -54,11 +54,23 @@ export function publicKeyOf(peerId: string): PublicKey {
   throw new NfltrError('bad_signature', 'A text that should name a peer was no PeerId with an Ed25519 key.')
 }
 
+/** Spelling a key in base58 takes longer than all else but the signature, and a process meets the same few keys. */
+const spelled = new Map<string, string>()
+const spelledMax = 256
+
 /** The PeerId of a raw public key of 32 bytes. @throws {NfltrError} `bad_signature` */
 export function peerIdOfRaw(raw: Uint8Array): string {
+  const name = Buffer.from(raw.buffer, raw.byteOffset, raw.length).toString('latin1')
+  const known = spelled.get(name)
+  if (known !== undefined) return known
   try {
     const key = publicKeyFromRaw(raw)
-    if (key.type === 'Ed25519') return peerIdFromPublicKey(key).toString()
+    if (key.type === 'Ed25519') {
+      const peerId = peerIdFromPublicKey(key).toString()
+      if (spelled.size >= spelledMax) spelled.clear()
+      spelled.set(name, peerId)
+      return peerId
+    }
   } catch {
     // Falls through: no key.
   }

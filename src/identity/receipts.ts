@@ -3,6 +3,7 @@ import type { ReceiptBody, StoredReceipt } from '../core/receipt.ts'
 import { openReceipt, sealReceipt } from './envelopes.ts'
 import { sha256 } from './hash.ts'
 import type { PrivateKey } from './keys.ts'
+import type { VerifySignature } from './signatures.ts'
 
 /** `rcp_` and the SHA-256 of the envelope in hex: whoever holds the bytes can name them. */
 export function receiptIdOf(envelope: Uint8Array): string {
@@ -15,12 +16,19 @@ export async function makeReceipt(machineKey: PrivateKey, body: ReceiptBody): Pr
   return { receiptId: receiptIdOf(envelope), envelope }
 }
 
-/** @throws {NfltrError} `bad_signature` when id, signature or machine do not fit */
-export async function checkReceipt(receipt: StoredReceipt, expected: { machinePeerId: string }): Promise<ReceiptBody> {
+/**
+ * @param verify - does the arithmetic elsewhere, for whoever has many to check
+ * @throws {NfltrError} `bad_signature` when id, signature or machine do not fit
+ */
+export async function checkReceipt(
+  receipt: StoredReceipt,
+  expected: { machinePeerId: string },
+  verify?: VerifySignature,
+): Promise<ReceiptBody> {
   if (receiptIdOf(receipt.envelope) !== receipt.receiptId) {
     throw new NfltrError('bad_signature', `Receipt ${receipt.receiptId} did not have the id of its bytes.`)
   }
-  return openReceipt(receipt.envelope, expected)
+  return openReceipt(receipt.envelope, expected, verify)
 }
 
 /**

@@ -7,7 +7,6 @@ import { NfltrError } from '../core/errors.ts'
  */
 const formatVersion = 1
 const headerBytes = 5
-const encoder = new TextEncoder()
 
 export function sealRecord(key: string, value: Uint8Array): Uint8Array {
   const record = new Uint8Array(headerBytes + value.length)
@@ -45,7 +44,7 @@ export function recordChecksum(record: Uint8Array): number {
 }
 
 function checksum(key: string, record: Uint8Array): number {
-  const start = crc32(record.subarray(0, 1), crc32(encoder.encode(`${key}\0`)))
+  const start = crc32(record.subarray(0, 1), crc32(`${key}\0`))
   return crc32(record.subarray(headerBytes), start)
 }
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { HistoryEvent } from '../../src/core/history.ts'
 import type { AccountLine } from '../../src/core/hub-account.ts'
-import { generateKey } from '../../src/identity/keys.ts'
+import { generateKey, peerIdOf } from '../../src/identity/keys.ts'
 import {
   type Account,
   auditOf,
@@ -310,6 +310,48 @@ describe('a doctored history', () => {
     })
 
     expect(await found(account)).toEqual(['receipts'])
+  })
+
+  test('with a receipt of another machine that had the task before', async () => {
+    const other = await generateKey()
+    const made = first('attempt_made')
+    const { agentId, taskId } = made
+    const before = { agentId, taskId, attemptId: 'att_before' }
+    const declined: HistoryEvent = { ...before, type: 'attempt_became', phase: 'declined', seq: 0, atMs: 1 }
+    const events = historyOf(honest).flatMap((one): readonly HistoryEvent[] =>
+      one.seq === made.seq
+        ? [{ ...made, ...before, peerId: peerIdOf(other), epoch: made.epoch - 1 }, declined, one]
+        : [one],
+    )
+    const forged = await receiptOf(
+      other,
+      { agentId, taskId, attemptId: made.attemptId, epoch: made.epoch },
+      { text: 'answer 0', previousHash: '' },
+    )
+    const withBefore = withLines(withHistory(honest, events), (line) => {
+      if (line.part === 'receipt' && line.taskId === taskId) {
+        return { ...line, envelope: Buffer.from(forged.envelope).toString('base64'), receiptId: forged.receiptId }
+      }
+      if (line.part !== 'agent' || line.agent.agentId !== agentId) return line
+      const tasks = line.agent.tasks.map((task) => ({
+        ...task,
+        attempts: task.attempts.flatMap((attempt) => [
+          {
+            ...attempt,
+            attemptId: 'att_before',
+            peerId: peerIdOf(other),
+            epoch: made.epoch - 1,
+            phase: 'declined' as const,
+          },
+          attempt,
+        ]),
+      }))
+      return { ...line, agent: { ...line.agent, tasks } }
+    })
+
+    const { violations } = await auditOf(withBefore)
+    const messages = violations.filter(({ check }) => check === 'owner').map(({ message }) => message)
+    expect(messages).toEqual([expect.stringContaining(`is signed by ${peerIdOf(other)}`)])
   })
 
   test('in which a running task has been silent for too long', async () => {

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { type AuditReport, auditReceipts } from '../../src/cli/commands/audit.ts'
+import { auditReceipts } from '../../src/cli/commands/audit.ts'
 import { readGivenReceipts } from '../../src/cli/commands/audit-receipts.ts'
+import type { AuditReport } from '../../src/cli/commands/audit-run.ts'
 import type { CliIo } from '../../src/cli/io.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.ts'
 import { checkReceipt } from '../../src/identity/receipts.ts'

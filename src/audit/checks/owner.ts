@@ -1,11 +1,14 @@
 import type { HistoryEvent } from '../../core/history.ts'
 import type { Check, Fail } from '../check.ts'
+import type { KeptReceipt } from '../events/records.ts'
 
 /** What is accepted of an attempt comes from the machine it was given to, under the epoch it was given (D7, L3). */
 export const owner: Check = {
   name: 'owner',
   begin() {
     const owners = new Map<string, { readonly peerId: string; readonly epoch: number }>()
+    // An account has its receipts before the history that says whose the attempts were.
+    const receipts: KeptReceipt[] = []
     return {
       see(event, fail) {
         if (event.type === 'decided') judge(owners, event.event, fail)
@@ -18,12 +21,13 @@ export const owner: Check = {
             fail({ agentId, message: `${node} has ${attemptId} at epoch ${epoch}, and it was given at ${given.epoch}` })
           }
         }
-        if (event.type === 'receipt_kept') {
-          const given = owners.get(event.attemptId)
-          const { attemptId, node, receiptId } = event
-          if (given !== undefined && given.peerId !== node) {
-            fail({ message: `the receipt ${receiptId} of ${attemptId} is signed by ${node}, not by ${given.peerId}` })
-          }
+        if (event.type === 'receipt_kept') receipts.push(event)
+      },
+      end(fail) {
+        for (const { attemptId, node, receiptId } of receipts) {
+          const given = owners.get(attemptId)
+          if (given === undefined || given.peerId === node) continue
+          fail({ message: `the receipt ${receiptId} of ${attemptId} is signed by ${node}, not by ${given.peerId}` })
         }
       },
     }

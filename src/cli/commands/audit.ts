@@ -1,16 +1,12 @@
-import { createHash } from 'node:crypto'
 import type { Command } from 'commander'
-import { AccountReader } from '../../audit/account.ts'
-import { allChecks } from '../../audit/all-checks.ts'
-import { Audit, type AuditViolation } from '../../audit/check.ts'
-import type { AuditEvent } from '../../audit/events.ts'
-import { type AgentAccount, Ledger } from '../../audit/ledger.ts'
-import type { AccountLine, AccountPage } from '../../core/hub-account.ts'
+import type { AgentAccount } from '../../audit/ledger.ts'
+import type { AccountPage } from '../../core/hub-account.ts'
 import type { NodeAccount } from '../../core/node-account.ts'
 import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
 import { hubLeaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
 import { type GivenReceipt, readGivenReceipts } from './audit-receipts.ts'
+import { type AuditReport, AuditRun } from './audit-run.ts'
 
 /** Whose account is audited: a hub that runs, or the store of one that does not. */
 export interface AuditedHub extends AsyncDisposable {
@@ -51,141 +47,26 @@ export function audit(world: AuditWorld): Command {
     })
 }
 
-export interface AuditReport {
-  readonly hubId: string
-  readonly events: number
-  /** Agents on record. */
-  readonly agentCount: number
-  readonly receipts: number
-  readonly nodes: number
-  readonly violations: readonly AuditViolation[]
-  readonly agents: readonly AgentAccount[]
-}
-
 /** Reads a hub's whole account and judges it. */
 export async function auditHub(world: AuditWorld, options: { readonly hubId?: string }): Promise<AuditReport> {
   await using hub = await world.open(options)
-  const run = new Run(world, hub.hubId)
-  let from: string | undefined
-  do {
-    const page = await hub.account(from)
-    run.reader.page(page.head)
-    for (const line of page.lines) await run.line(line)
-    from = page.next
-  } while (from !== undefined)
-  run.tell(run.reader.end())
-  const nodes = await world.nodes(hub.hubId)
-  for (const { peerId, attempts } of nodes) {
-    for (const attempt of attempts) run.tell({ type: 'attempt_on_node', node: peerId, ...attempt })
+  const run = new AuditRun(world, hub.hubId)
+  let page: AccountPage | undefined = await hub.account()
+  while (page !== undefined) {
+    // The next page is on its way while this one is judged.
+    const next: Promise<AccountPage> | undefined = page.next === undefined ? undefined : hub.account(page.next)
+    ;[page] = await Promise.all([next, run.page(page)])
   }
-  return run.report(nodes.length)
+  return run.end(await world.nodes(hub.hubId))
 }
 
 /** Judges receipts by themselves: each signature, and the chains that they form. */
 export async function auditReceipts(world: AuditWorld, given: readonly GivenReceipt[]): Promise<AuditReport> {
-  const run = new Run(world, given[0]?.hubId ?? '')
-  for (const { hubId, owner, receiptId, envelope } of given) {
-    await run.receipt({ receiptId, envelope }, { hubId, owners: [owner] })
-  }
-  return run.report(0)
-}
-
-/** One history on its way through the checks. */
-class Run {
-  readonly reader: AccountReader
-  readonly #world: AuditWorld
-  readonly #hubId: string
-  readonly #violations: AuditViolation[] = []
-  readonly #audit = new Audit(allChecks, (violation) => this.#violations.push(violation))
-  readonly #ledger = new Ledger()
-  /** Machines that worked on a task, and whose agent it is. */
-  readonly #tasks = new Map<string, { readonly agentId: string; readonly owners: readonly string[] }>()
-  #events = 0
-  #agents = 0
-  #receipts = 0
-
-  constructor(world: AuditWorld, hubId: string) {
-    this.#world = world
-    this.#hubId = hubId
-    this.reader = new AccountReader(hubId, sha256)
-  }
-
-  async line(line: AccountLine): Promise<void> {
-    if (line.part === 'agent') {
-      this.#agents += 1
-      const { agentId, tasks } = line.agent
-      for (const { taskId, attempts } of tasks) {
-        this.#tasks.set(taskId, { agentId, owners: [...new Set(attempts.map(({ peerId }) => peerId))] })
-      }
-    }
-    if (line.part === 'history' || line.part === 'log') this.#events += 1
-    if (line.part === 'receipt') {
-      const { agentId, owners } = this.#tasks.get(line.taskId) ?? { agentId: undefined, owners: [] }
-      const receipt = { receiptId: line.receiptId, envelope: new Uint8Array(Buffer.from(line.envelope, 'base64')) }
-      await this.receipt(receipt, { hubId: this.#hubId, owners, ...(agentId === undefined ? {} : { agentId }) })
-      return
-    }
-    const event = this.reader.read(line)
-    if (event !== undefined) this.tell(event)
-  }
-
-  tell(event: AuditEvent): void {
-    this.#audit.see(event)
-    this.#ledger.see(event)
-  }
-
-  async receipt(
-    receipt: StoredReceipt,
-    about: { readonly hubId: string; readonly owners: readonly string[]; readonly agentId?: string },
-  ): Promise<void> {
-    this.#receipts += 1
-    const { receiptId } = receipt
-    const { hubId, owners, agentId } = about
-    const opened = await this.#open(receipt, owners)
-    if (typeof opened === 'string') {
-      this.tell({
-        type: 'receipt_refused',
-        hubId,
-        receiptId,
-        message: opened,
-        ...(agentId === undefined ? {} : { agentId }),
-      })
-      return
-    }
-    const { owner: node, previousHash, attemptId, taskId, outcome, resultHash } = opened
-    const facts = { node, receiptId, previousHash, attemptId, taskId, outcome, resultHash }
-    this.tell({ type: 'receipt_kept', hubId: opened.hubId, ...facts })
-  }
-
-  report(nodes: number): AuditReport {
-    this.#audit.end()
-    return {
-      hubId: this.#hubId,
-      events: this.#events,
-      agentCount: this.#agents,
-      receipts: this.#receipts,
-      nodes,
-      violations: this.#violations,
-      agents: this.#ledger.agents(),
-    }
-  }
-
-  /** The body, signed by one of those who may have; else why not. */
-  async #open(receipt: StoredReceipt, owners: readonly string[]): Promise<ReceiptBody | string> {
-    let reason = `The receipt ${receipt.receiptId} is of no turn that ran anywhere.`
-    for (const machinePeerId of owners) {
-      try {
-        return await this.#world.openReceipt(receipt, { machinePeerId })
-      } catch (error) {
-        reason = error instanceof Error ? error.message : String(error)
-      }
-    }
-    return reason
-  }
-}
-
-function sha256(text: string): string {
-  return createHash('sha256').update(text).digest('hex')
+  const run = new AuditRun(world, given[0]?.hubId ?? '')
+  await run.receipts(
+    given.map(({ hubId, owner, receiptId, envelope }) => ({ receiptId, envelope, hubId, owners: [owner] })),
+  )
+  return run.report()
 }
 
 function documentOf({ hubId, events, agentCount, receipts, nodes, violations, agents }: AuditReport): object {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
-import { type AuditedHub, type AuditReport, auditHub } from '../../../src/cli/commands/audit.ts'
+import { type AuditedHub, auditHub } from '../../../src/cli/commands/audit.ts'
+import type { AuditReport } from '../../../src/cli/commands/audit-run.ts'
 import type { CliIo } from '../../../src/cli/io.ts'
 import { chainedText, emptyHistoryHash, type HistoryEvent, type HistoryFact } from '../../../src/core/history.ts'
 import type { AccountLine, HistoryHead } from '../../../src/core/hub-account.ts'
