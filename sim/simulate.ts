@@ -1,4 +1,4 @@
-import type { MemberFacts, PeerFacts } from '../src/ports/peers.ts'
+import { factsOf, memberOf, partsOf } from './cast.ts'
 import { DeedsLedger } from './deeds.ts'
 import { tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
 import { drawMix, type FaultMix } from './fault-mix.ts'
@@ -12,8 +12,7 @@ import type { Process } from './process.ts'
 import type { SeededRandom } from './random.ts'
 import type { Scenario } from './scenario.ts'
 import type { Scene } from './scene.ts'
-import { calmDisk, type DiskMood } from './store.ts'
-import { WatchedDisk, watchOutbox } from './watched-disk.ts'
+import { watchOutbox } from './watched-disk.ts'
 import { Workload, type WorkPlan } from './workload.ts'
 import { settled, type Violation, World } from './world.ts'
 
@@ -182,37 +181,4 @@ function planOf(tasks: number, machines: readonly string[], mix: FaultMix, shape
   const spawns = shape.int(Math.ceil(tasks / 4), Math.ceil((3 * tasks) / 4))
   const { cancelChance, isBulky, programCrashChance: crashChance, impatience } = mix
   return { spawns, messages: tasks - spawns, machines, cancelChance, isBulky, crashChance, impatience }
-}
-
-function partsOf(world: World, name: string): { world: World; disk: WatchedDisk; mood: DiskMood } {
-  return { world, disk: diskOf(world, name), mood: { ...calmDisk, isFull: false } }
-}
-
-function factsOf(name: string, kind: 'hub' | 'node', hubId?: string): PeerFacts {
-  return {
-    peerId: kind === 'hub' ? `peer-${name}-process` : `peer-${name}`,
-    machinePeerId: `peer-${name}`,
-    name,
-    kind,
-    roles: [kind],
-    ...(hubId === undefined ? {} : { hubId }),
-    softwareVersion: '0.1.0',
-    path: 'lan',
-  }
-}
-
-function memberOf(name: string, kind: 'hub' | 'node'): MemberFacts {
-  return {
-    machinePeerId: `peer-${name}`,
-    name,
-    roles: [kind],
-    addresses: [],
-    issuedAtMs: 0,
-    expiresAtMs: Date.UTC(2036, 0, 1),
-  }
-}
-
-function diskOf(world: World, name: string): WatchedDisk {
-  const id = [...world.random(`store/${name}`).bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  return new WatchedDisk({ storeId: id, incarnation: 1 })
 }

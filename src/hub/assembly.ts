@@ -213,12 +213,9 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       await changes.until(() => (isStarted(nodes) ? true : undefined), { untilMs: graceUntilMs })
     },
   }
-  changes.subscribe(() => {
-    for (const node of nodes.all()) {
-      const isBusy = agents.aliveOn(node.peerId).length > 0 || node.contact.state === 'unverifiable'
-      sessions.get(node.peerId)?.setBusy(isBusy)
-    }
-  })
+  changes.subscribe(() =>
+    sessions.setBusyWhere((peerId) => agents.aliveOn(peerId).length > 0 || nodes.stateOf(peerId) === 'unverifiable'),
+  )
   sessions.start()
   watch.start()
   const membersGone = new MembersGone({

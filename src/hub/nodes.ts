@@ -52,6 +52,8 @@ export class Nodes {
   static async load(parts: NodesParts): Promise<Nodes> {
     const nodes = new Nodes(parts)
     const members = new Set(parts.peers.members().map((member) => member.machinePeerId))
+    // Of each it is known from here on for how long nothing was heard.
+    nodes.all()
     const records = await readAll<NodeRecord>(parts.store, prefixes.node)
     for (const record of records) {
       if (members.has(record.peerId)) nodes.#of(record.peerId).record = record

@@ -268,8 +268,8 @@ export function factsDocument(
   const views = world.nodes.views()
   const online = views.filter((view) => view.state === 'online')
   const active = world.agents.active()
-  const matches =
-    options.wish === undefined ? views : matching(options.wish, world.nodes.candidates(options.wish.filters.machine))
+  const { wish } = options
+  const matches = wish === undefined ? views : matching(wish, world.nodes.candidates(wish.filters.machine, views))
   const more = matches.length > matchingShown ? `${matches.length - matchingShown} more nodes match.` : undefined
   const note = [options.note, more].filter((part) => part !== undefined).join(' ')
   return {

@@ -136,6 +136,11 @@ export class Sessions {
     }
   }
 
+  /** Tells every session whether the loss of its link is to be noticed soon. */
+  setBusyWhere(isBusy: (peerId: string) => boolean): void {
+    for (const [peerId, session] of this.#sessions) session.setBusy(isBusy(peerId))
+  }
+
   close(): void {
     this.#closing.abort()
     for (const wake of this.#wakes.values()) wake()
