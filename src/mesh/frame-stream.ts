@@ -142,7 +142,13 @@ export class FrameStream {
     }
   }
 
-  #drained(): Promise<void> {
+  /** The connection tells all its streams that it has room, also one whose own window is shut: that one has to wait on. */
+  async #drained(): Promise<void> {
+    do await this.#drainedOnce()
+    while (this.#stream.writableNeedsDrain)
+  }
+
+  #drainedOnce(): Promise<void> {
     const stream = this.#stream
     return new Promise((resolve, reject) => {
       const settle = (outcome: () => void): void => {

@@ -1,7 +1,5 @@
 import { noise } from '@chainsafe/libp2p-noise'
-import { yamux } from '@chainsafe/libp2p-yamux'
 import { FaultTolerance, type Libp2p, type PrivateKey } from '@libp2p/interface'
-import { tcp } from '@libp2p/tcp'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { createLibp2p } from 'libp2p'
 import { NfltrError } from '../core/errors.ts'
@@ -11,7 +9,9 @@ import type { Clock } from '../ports/clock.ts'
 import { announceable, dialRank, isWebSocket, parseListenAddress, portOf } from './addresses.ts'
 import { addressDialBackstopMs } from './dial.ts'
 import type { Quarantine } from './quarantine.ts'
+import { gatheringTcp } from './tcp.ts'
 import { boundedWebSockets } from './websockets.ts'
+import { sparingYamux } from './yamux.ts'
 
 export interface HostOptions {
   readonly key: PrivateKey
@@ -107,7 +107,7 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
       },
     },
     transports: [
-      tcp({
+      gatheringTcp({
         // Heartbeats tell whether a session lives; a quiet link without a session is no fault.
         inboundSocketInactivityTimeout: 0,
         outboundSocketInactivityTimeout: 0,
@@ -125,12 +125,12 @@ async function create(options: HostOptions, listen: readonly string[]): Promise<
     streamMuxers: [
       () =>
         options.quarantine.wrapMuxer(
-          yamux({
+          sparingYamux({
             // One ping at the start gives the round trip without which windows never grow; then quiet.
             enableKeepAlive: true,
             keepAliveInterval: 2 ** 31 - 1,
             streamOptions: { maxStreamWindowSize: streamWindowMaxBytes },
-          })(),
+          }),
         ),
     ],
     connectionGater: options.quarantine.gater,

@@ -1,12 +1,12 @@
-import type { Listener, MultiaddrConnection, Transport, Upgrader } from '@libp2p/interface'
+import type { Listener, MultiaddrConnection, Transport } from '@libp2p/interface'
 import { webSockets } from '@libp2p/websockets'
 import type { Multiaddr } from '@multiformats/multiaddr'
 import { WebSocket } from 'ws'
-import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Clock } from '../ports/clock.ts'
 import { hostOf, portOf, prefixOf } from './addresses.ts'
 import { halfOpenForMembers } from './quarantine.ts'
+import { changed, isWith, seeing } from './raw-connections.ts'
 
 /** The longest message that is taken, in bytes: Noise writes none longer than 64 KiB, and a stranger may not make us wait for more. */
 const messageMaxBytes = 256 * 1024
@@ -55,11 +55,11 @@ export function boundedWebSockets(options: {
     inner._connect = connect
     const dial = inner.dial.bind(inner)
     const createListener = inner.createListener.bind(inner)
-    inner.dial = (address, how) => dial(address, { ...how, upgrader: seeing(how.upgrader, mend) })
+    inner.dial = (address, how) => dial(address, { ...how, upgrader: seeing(how.upgrader, (raw) => mend(asRaw(raw))) })
     inner.createListener = (how) => {
       const arrivals = new Arrivals(options)
-      const onRaw = (raw: RawWebSocket): void => {
-        mend(raw)
+      const onRaw = (raw: MultiaddrConnection): void => {
+        mend(asRaw(raw))
         arrivals.upgraded(raw.remoteAddr)
       }
       return arrivals.watch(createListener({ ...how, upgrader: seeing(how.upgrader, onRaw) }))
@@ -159,49 +159,18 @@ function mend(raw: RawWebSocket): void {
   raw.sendResume = () => raw.websocket.resume()
 }
 
-/** An upgrader that lets each connection be seen before anything is done with it, and cuts those that are refused. */
-function seeing(upgrader: Upgrader, onRaw: (raw: RawWebSocket) => void): Upgrader {
-  return new Proxy(upgrader, {
-    get: (target, name) => {
-      const member: unknown = Reflect.get(target, name)
-      if (typeof member !== 'function') return member
-      return (...args: readonly unknown[]): unknown => {
-        const isUpgrade = name === 'upgradeInbound' || name === 'upgradeOutbound'
-        if (!isUpgrade) return Reflect.apply(member, target, args)
-        const raw = asRaw(args[0])
-        onRaw(raw)
-        const upgraded: Promise<unknown> = Reflect.apply(member, target, args)
-        return upgraded.catch((error: unknown) => {
-          raw.abort(error instanceof Error ? error : new Error(String(error)))
-          throw error
-        })
-      }
-    },
-  })
-}
-
 function asRaw(value: unknown): RawWebSocket {
   if (isWith<RawWebSocket>(value, ['websocket', 'checkBufferedAmountTask', 'sendReset', 'sendPause', 'sendResume']))
     return value
-  throw changed('connection')
+  throw changed('connection of @libp2p/websockets', 'websockets.ts')
 }
 
 function asDialling(value: Transport): DiallingTransport {
   if (isWith<DiallingTransport>(value, ['_connect'])) return value
-  throw changed('transport')
+  throw changed('transport of @libp2p/websockets', 'websockets.ts')
 }
 
 function asServing(value: Listener): ServingListener {
   if (isWith<ServingListener>(value, ['server', 'wsServer'])) return value
-  throw changed('listener')
-}
-
-function isWith<T>(value: unknown, names: readonly (keyof T & string)[]): value is T {
-  return typeof value === 'object' && value !== null && names.every((name) => name in value)
-}
-
-function changed(what: string): NfltrError {
-  return new NfltrError('internal', `The ${what} of @libp2p/websockets is not built as it was.`, {
-    hint: 'Compare src/mesh/websockets.ts with the version that is installed.',
-  })
+  throw changed('listener of @libp2p/websockets', 'websockets.ts')
 }

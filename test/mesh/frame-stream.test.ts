@@ -1,8 +1,9 @@
+import { Socket } from 'node:net'
 import type { Stream } from '@libp2p/interface'
 import { streamPair } from '@libp2p/utils'
 import { multiaddr } from '@multiformats/multiaddr'
 import fc from 'fast-check'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { generateKey, peerIdOf } from '../../src/identity/keys.ts'
 import { FrameStream } from '../../src/mesh/frame-stream.ts'
 import { startHost } from '../../src/mesh/host.ts'
@@ -45,6 +46,30 @@ describe('frame stream', () => {
     expect(heldHereBytes).toBeLessThanOrEqual(2 * frameMaxBytes)
     expect(heldThereBytes).toBeLessThanOrEqual(1024 * 1024)
     expect([await sender.closed, await reader.closed]).toEqual([undefined, undefined])
+  })
+
+  test('a frame is one write to its connection, and nothing is written for it on the way back', async () => {
+    await using bench = new Bench()
+    const { here, there } = await tcpPair(bench)
+    const sender = new FrameStream(here, { clock, frameMaxBytes })
+    const reader = new FrameStream(there, { clock, frameMaxBytes })
+    await sender.send(new Uint8Array(100))
+    await reader.read()
+    const single = vi.spyOn(Socket.prototype, '_write')
+    const gathered = vi.spyOn(Socket.prototype, '_writev')
+    bench.defer(async () => vi.restoreAllMocks())
+    await standsStill(() => single.mock.calls.length + gathered.mock.calls.length)
+    single.mockClear()
+    gathered.mockClear()
+
+    for (let index = 0; index < 5; index += 1) {
+      await sender.send(new Uint8Array(100))
+      expect(await reader.read()).toHaveLength(100)
+    }
+    await standsStill(() => single.mock.calls.length + gathered.mock.calls.length)
+
+    expect(gathered).toHaveBeenCalledTimes(5)
+    expect(single).not.toHaveBeenCalled()
   })
 
   test('a reader that never reads stops its sender within one window', async () => {
