@@ -60,8 +60,10 @@ function verify(name: string, random: SeededRandom, blocks: number): Verdict {
     const same = seeded === undefined ? undefined : compareLinearizable(tree, seeded, random, blocks)
     if (same?.isSame === false) return same
     const seed = String(random.int(1, 1_000_000))
-    const { status } = run(tree, short?.(seed) ?? [])
-    const texts = [same?.text ?? [], `a short form under the seed ${seed} ended with ${status}`].flat()
+    const ended = run(tree, short?.(seed) ?? [])
+    const { status } = ended
+    const why = status === 0 ? '' : `:\n${lastWords(ended)}`
+    const texts = [same?.text ?? [], `a short form under the seed ${seed} ended with ${status}${why}`].flat()
     return { isSame: status === 0, text: texts.join('; ') }
   })
 }
@@ -75,8 +77,8 @@ function compareLinearizable(tree: string, report: LinearizableReport, random: S
     const hash = hashes[index] ?? ''
     const seed = String(first + index)
     const args = ['--store', 'memory', '--blocks', '1', '--operations', String(operations), '--seed', seed, '--json']
-    const { stdout } = run(tree, ['sim/linearizable/run.ts', ...args])
-    const { reports } = JSON.parse(stdout) as { readonly reports: readonly LinearizableReport[] }
+    const again = run(tree, ['sim/linearizable/run.ts', ...args])
+    const { reports } = answered<{ readonly reports: readonly LinearizableReport[] }>(again)
     const [found] = reports[0]?.block_hashes ?? []
     if (found !== hash)
       return { isSame: false, text: `the block of seed ${seed} gave ${found}, and ${hash} is written` }
@@ -94,8 +96,7 @@ function compareBlocks(tree: string, figures: Figures, random: SeededRandom, cou
     const from = first + index * size
     const length = Math.min(size, first + seeds - from)
     const args = ['sim/run.ts', '--from', String(from), '--seeds', String(length), '--json']
-    const { stdout } = run(tree, args)
-    const found = (JSON.parse(stdout) as { readonly trace_hash: string }).trace_hash
+    const { trace_hash: found } = answered<{ readonly trace_hash: string }>(run(tree, args))
     const hash = hashes[index] ?? ''
     if (!found.startsWith(hash)) {
       return { isSame: false, text: `seeds ${from} to ${from + length - 1} gave ${found}, and ${hash} is written` }
@@ -119,7 +120,26 @@ function inCommit<T>(commit: string, work: (tree: string) => T): T {
   }
 }
 
-function run(tree: string, args: readonly string[]): { readonly status: number | null; readonly stdout: string } {
+interface Ended {
+  readonly status: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The document that a run printed. @throws {Error} with its last words where it printed none */
+function answered<T>(ended: Ended): T {
+  try {
+    return JSON.parse(ended.stdout) as T
+  } catch (cause) {
+    throw new Error(`a run ended with ${ended.status} and no document:\n${lastWords(ended)}`, { cause })
+  }
+}
+
+function lastWords({ stdout, stderr }: Ended): string {
+  return `${stdout}${stderr}`.trimEnd().split('\n').slice(-20).join('\n')
+}
+
+function run(tree: string, args: readonly string[]): Ended {
   return spawnSync(process.execPath, args, { cwd: tree, encoding: 'utf8', maxBuffer: 256 * 1024 * 1024 })
 }
 

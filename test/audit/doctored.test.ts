@@ -55,7 +55,7 @@ describe('an honest history', () => {
     const report = await auditOf(honest)
 
     expect(report.violations).toEqual([])
-    expect(report).toMatchObject({ receipts: 3, nodes: 1 })
+    expect(report).toMatchObject({ receipts: 3, nodes: 1, notAsked: [] })
     expect(report.events).toBe(historyOf(honest).length + 6)
     expect(report.agents.map(({ results }) => results)).toMatchObject([
       [{ outcome: 'completed', accepted: 1, delivered: 1, isSettled: true }],
@@ -63,6 +63,13 @@ describe('an honest history', () => {
       [{ outcome: 'completed', accepted: 1, delivered: 1, isSettled: true }],
       [],
     ])
+  })
+
+  test('names the machines whose own record nobody read', async () => {
+    const { notAsked, violations } = await auditOf({ ...honest, node: { peerId: 'another machine', attempts: [] } })
+
+    expect(notAsked).toEqual(['vm1'])
+    expect(violations).toEqual([])
   })
 
   test('is still clean when its chain was made anew over the same events', async () => {
@@ -293,6 +300,37 @@ describe('a doctored history', () => {
     const { violations } = await auditOf(account)
     expect(violations.map(({ check }) => check)).toContain('receipts')
     expect(violations.map(({ message }) => message).join()).toContain('is missing')
+  })
+
+  test('with a hole in the chain of receipts', async () => {
+    const [, second] = historyOf(honest).filter((event) => event.type === 'receipt_taken')
+    const account = withLines(honest, (line) =>
+      line.part === 'receipt' && line.taskId === second?.taskId ? undefined : line,
+    )
+
+    const { violations } = await auditOf(account)
+    const messages = violations.filter(({ check }) => check === 'receipts').map(({ message }) => message)
+    expect(messages).toContainEqual(expect.stringMatching(/^the receipt before rcp_.* is missing$/))
+  })
+
+  test('with a receipt twice in the chain, or out of another chain', async () => {
+    const [one, other] = historyOf(honest).filter((event) => event.type === 'attempt_made')
+    if (one === undefined || other === undefined) throw new Error('the history has no two attempts')
+    for (const previousHash of ['', `rcp_${'0'.repeat(64)}`]) {
+      const { agentId, taskId, attemptId, epoch } = other
+      const ref = { agentId, taskId, attemptId, epoch }
+      const signed = await receiptOf(honest.key, ref, { text: 'answer 1', previousHash })
+      const account = withLines(honest, (line) => {
+        if (line.part !== 'receipt' || line.taskId !== taskId) return line
+        return { ...line, receiptId: signed.receiptId, envelope: Buffer.from(signed.envelope).toString('base64') }
+      })
+
+      const { violations } = await auditOf(account)
+      const messages = violations.filter(({ check }) => check === 'receipts').map(({ message }) => message)
+      const broken =
+        previousHash === '' ? /^two receipts of .* follow the beginning$/ : /^the receipt before .* is missing$/
+      expect(messages).toContainEqual(expect.stringMatching(broken))
+    }
   })
 
   test('with a receipt that somebody else signed', async () => {

@@ -1,5 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { expectCleanHistories } from './audited.ts'
 import { builtProgram } from './built-program.ts'
 import { type Machine, newMachine, type Running } from './machine.ts'
 
@@ -33,6 +34,7 @@ export interface MeshOfTwo extends AsyncDisposable {
   play(turns: Readonly<Record<string, readonly object[]>>): Promise<void>
 }
 
+/** When it is disposed of, the history of each hub on the owner's machine has to be clean. */
 export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[] } = {}): Promise<MeshOfTwo> {
   const hub = await newMachine()
   const scenario = join(hub.project, '..', 'scenario.json')
@@ -53,8 +55,12 @@ export async function meshOfTwo(options: { readonly nodeFlags?: readonly string[
     },
     play: (turns) => writeFile(scenario, JSON.stringify({ turns })),
     [Symbol.asyncDispose]: async () => {
-      await hub[Symbol.asyncDispose]()
-      for (const node of [first, ...more]) await node[Symbol.asyncDispose]()
+      try {
+        await expectCleanHistories(hub)
+      } finally {
+        await hub[Symbol.asyncDispose]()
+        for (const node of [first, ...more]) await node[Symbol.asyncDispose]()
+      }
     },
   }
 }

@@ -15,6 +15,8 @@ export interface AuditReport {
   readonly agentCount: number
   readonly receipts: number
   readonly nodes: number
+  /** Machines that worked on a turn and whose own record was not read: what they have is known by their receipts alone. */
+  readonly notAsked: readonly string[]
   readonly violations: readonly AuditViolation[]
   readonly agents: readonly AgentAccount[]
 }
@@ -41,6 +43,8 @@ export class AuditRun {
   readonly #ledger = new Ledger()
   /** Machines that worked on a task, and whose agent it is. */
   readonly #tasks = new Map<string, { readonly agentId: string; readonly owners: readonly string[] }>()
+  /** PeerId → name of the machines that took turns. */
+  readonly #machines = new Map<string, string>()
   #events = 0
   #agents = 0
   #receipts = 0
@@ -72,6 +76,7 @@ export class AuditRun {
   end(nodes: readonly NodeAccount[]): AuditReport {
     this.#tell(this.#reader.end())
     for (const { peerId, attempts } of nodes) {
+      this.#machines.delete(peerId)
       for (const attempt of attempts) this.#tell({ type: 'attempt_on_node', node: peerId, ...attempt })
     }
     return this.report(nodes.length)
@@ -86,6 +91,7 @@ export class AuditRun {
       agentCount: this.#agents,
       receipts: this.#receipts,
       nodes,
+      notAsked: [...this.#machines.values()].sort(),
       violations: this.#violations,
       agents: this.#ledger.agents(),
     }
@@ -97,6 +103,9 @@ export class AuditRun {
       const { agentId, tasks } = line.agent
       for (const { taskId, attempts } of tasks) {
         this.#tasks.set(taskId, { agentId, owners: [...new Set(attempts.map(({ peerId }) => peerId))] })
+        for (const { peerId, machine, phase } of attempts) {
+          if (phase !== 'offered' && phase !== 'declined') this.#machines.set(peerId, machine)
+        }
       }
     }
     if (line.part === 'history' || line.part === 'log') this.#events += 1

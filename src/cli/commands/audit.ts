@@ -69,11 +69,12 @@ export async function auditReceipts(world: AuditWorld, given: readonly GivenRece
   return run.report()
 }
 
-function documentOf({ hubId, events, agentCount, receipts, nodes, violations, agents }: AuditReport): object {
+function documentOf(report: AuditReport): object {
+  const { hubId, events, agentCount, receipts, nodes, notAsked, violations, agents } = report
   return {
     ok: violations.length === 0,
     hub_id: hubId,
-    checked: { events, agents: agentCount, receipts, nodes },
+    checked: { events, agents: agentCount, receipts, nodes, nodes_not_asked: notAsked },
     violations: violations.map(({ check, agentId, seq, message }) => ({
       check,
       ...(agentId === undefined ? {} : { agent_id: agentId }),
@@ -109,7 +110,7 @@ function stateOf(result: AgentAccount['results'][number]): 'undelivered' | 'offe
 }
 
 function textOf(report: AuditReport): string {
-  const { agents, agentCount, violations, events, receipts } = report
+  const { agents, agentCount, violations, events, receipts, notAsked } = report
   const lines = agents.flatMap(({ agentId, results }) =>
     results.map(
       (result) =>
@@ -120,7 +121,8 @@ function textOf(report: AuditReport): string {
   )
   const found = violations.map(({ check, message }) => `BAD  ${check}: ${message}`)
   const summary = `${events} events, ${agentCount} agents, ${receipts} receipts: ${violations.length} violations`
-  return [...lines, ...found, summary].join('\n')
+  const unheard = notAsked.length === 0 ? [] : [`Known by receipts alone, not asked: ${notAsked.join(', ')}.`]
+  return [...lines, ...found, ...unheard, summary].join('\n')
 }
 
 function times(count: number): string {

@@ -20,6 +20,8 @@ export interface Account {
   readonly lines: readonly AccountLine[]
   readonly head: HistoryHead
   readonly node: NodeAccount
+  /** The node's key, with which whoever doctors an account can sign what the node did not. */
+  readonly key: PrivateKey
 }
 
 /** Signs what a node would sign about a turn that answered `text`. */
@@ -99,14 +101,25 @@ export async function honestAccount(): Promise<Account> {
     head = page.head
     from = page.next
   } while (from !== undefined)
-  return { lines, head, node: { peerId, attempts } }
+  return { lines, head, node: { peerId, attempts }, key }
 }
+
+/** Few, so that receipts and history are on pages of their own, as they are in an account of some size. */
+const linesOnPage = 5
 
 /** What `nfltr audit` finds in it. */
 export async function auditOf({ lines, head, node }: Account): Promise<AuditReport> {
   const hub: AuditedHub = {
     hubId: 'hub_1',
-    account: async () => ({ hubId: 'hub_1', head, lines }),
+    account: async (from = '0') => {
+      const next = Number(from) + linesOnPage
+      return {
+        hubId: 'hub_1',
+        head,
+        lines: lines.slice(Number(from), next),
+        ...(next < lines.length ? { next: `${next}` } : {}),
+      }
+    },
     [Symbol.asyncDispose]: async () => undefined,
   }
   const io = {} as CliIo
