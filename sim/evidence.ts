@@ -78,6 +78,21 @@ function undelivered(
   return sent === received ? [] : [`${lane.to.name} has ${received} of ${sent} messages of ${from.name}`]
 }
 
+/** Tells the checks which turns may be running by the word of each hub: in the middle of things, with machines away. */
+export function tellTurns({ hubs }: Scene): void {
+  for (const { hub, hubId, world, life } of hubs) {
+    const reader = new AccountReader(hubId, sha256)
+    life?.reach(async () => {
+      // The first page has them all. A hub whose disk fails just then gives none.
+      const page = await hub?.account().catch(() => undefined)
+      for (const line of page?.lines ?? []) {
+        const event = line.part === 'turn' ? reader.read(line) : undefined
+        if (event !== undefined) world.tell(event)
+      }
+    })
+  }
+}
+
 /** Tells the checks what all hubs have on record: each hub's own account of it, and what the account leaves out. */
 export async function tellWhatIsOnRecord(scene: Scene): Promise<void> {
   const { world, workloads, nodes, hubs } = scene

@@ -19,6 +19,9 @@ export interface Run {
   readonly random: SeededRandom
 }
 
+/** The longest rest of a process that ended by itself again and again, in milliseconds. */
+const restMaxMs = 20_000
+
 /** A program on a machine: it is started, dies, and is started again on the same disk. */
 export abstract class Process {
   readonly name: string
@@ -28,6 +31,8 @@ export abstract class Process {
   #disk: WatchedDisk
   #runs = 0
   #earlierSyncs = 0
+  #failures = 0
+  #restsUntilMs = 0
   #life: Life | undefined
   #memory: MemoryStore | undefined
   #restart: { readonly afterMs: () => number } | undefined
@@ -80,7 +85,7 @@ export abstract class Process {
   }
 
   start(): void {
-    if (this.isUp) return
+    if (this.isUp || this.world.nowMs < this.#restsUntilMs) return
     this.#runs += 1
     const name = `${this.name}#${this.#runs}`
     const life = new Life(this.world, name, () => this.crash('between two effects'))
@@ -141,8 +146,23 @@ export abstract class Process {
     const code = (error as Partial<NfltrError>).code
     if (code === 'store_failed' || code === 'disk_full') this.world.count('disk error')
     else if (code === 'stale_epoch' && this.world.isPutBack) this.world.count('hub that ended under an older epoch')
-    else this.world.violate('no-bugs', `${life.name} ended by itself: ${describe(error)}`)
+    else {
+      this.#failedForGood(life, error)
+      return
+    }
     this.crash('ended by an error')
+  }
+
+  /**
+   * A broken promise. Where every check is to have its say all the same, a process that ends at each start rests for ever
+   * longer, whoever wants it started: a session asks for its hub every few milliseconds, and the world would do nothing else.
+   */
+  #failedForGood(life: Life, error: unknown): void {
+    this.world.violate('no-bugs', `${life.name} ended by itself: ${describe(error)}`)
+    this.#failures += 1
+    const restMs = Math.min(restMaxMs, 2 ** this.#failures)
+    this.#restsUntilMs = this.world.nowMs + restMs
+    this.#die('ended by an error', this.#restart && (() => restMs))
   }
 }
 

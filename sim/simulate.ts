@@ -1,6 +1,6 @@
 import { factsOf, memberOf, partsOf } from './cast.ts'
 import { DeedsLedger } from './deeds.ts'
-import { tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
+import { tellTurns, tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
 import { drawMix, type FaultMix } from './fault-mix.ts'
 import { Faults } from './faults.ts'
 import { HubProcess } from './hub-process.ts'
@@ -18,6 +18,9 @@ import { settled, type Violation, World } from './world.ts'
 
 /** How long things go wrong, how long the rest may take after that, and how long nothing may happen then: milliseconds. */
 const phases = { faultsMs: 20_000, healMs: 400_000, idleMs: 60_000 } as const
+
+/** When hubs are asked which turns may be running: late enough for a machine to have been away for long. */
+const turnsToldMs = [11_000, 13_000, 15_000, 17_000, 19_999] as const
 
 export interface Outcome {
   readonly seed: number
@@ -133,6 +136,7 @@ class Run {
     for (const one of [...nodes, ...hubs]) one.start()
     for (const workload of workloads) workload.begin()
     this.#faults.begin()
+    for (const atMs of turnsToldMs) world.after(atMs, () => tellTurns(this.scene))
     await world.run({ untilMs: phases.faultsMs })
     this.#faults.heal()
     for (const workload of workloads) workload.heal()
