@@ -39,7 +39,7 @@ const shortForms: Readonly<Record<string, (seed: string) => readonly string[]>> 
   fuzz: (seed) => ['--expose-gc', 'test/fuzz/run.ts', '--n', '2000', '--seed', seed],
   linearizable: (seed) => [
     ...['sim/linearizable/run.ts', '--store', 'level', '--operations', '4000'],
-    ...['--blocks', '1', '--seed', seed],
+    ...['--seed', seed],
   ],
   'soak-kill': (seed) => ['sim/soak/kill.ts', '--n', '2', '--seed', seed],
   'store-flip': (seed) => ['test/store/campaigns/run.ts', 'flip', '--n', '3', '--seed', seed],

@@ -1,8 +1,8 @@
 /**
  * `npm run linearizable`: clients that work on the same tasks at once, against the production decisions over the in-memory
  * and the real store, and the checker on what they saw. `--store memory|level` (both where none is given); `--blocks N` one
- * after the other, each of `--operations N` under a seed of its own, from `--seed N` on; `--json`; `--figures` writes
- * docs/reference/figures/linearizable.json.
+ * after the other, over the real store `--level-blocks N`, each of `--operations N` under a seed of its own, from `--seed N` on;
+ * `--json`; `--figures` writes docs/reference/figures/linearizable.json.
  */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
@@ -19,7 +19,7 @@ import { ownershipModel } from './ownership.ts'
 import { levelTarget, memoryTarget, type Target } from './targets.ts'
 
 /** Half of the operations are about ownership: as many of them as the promise names, over the in-memory store. */
-const defaultBlocks = { memory: 21, level: 1 } as const
+const defaultBlocks = { memory: 22, level: 1 } as const
 const defaultOperations = 60_000
 const operationsPerCrash = { memory: 5_000, level: 2_000 } as const
 const clients = 20
@@ -93,7 +93,10 @@ async function runAll(
   const { operations, seed } = options
   const startMs = performance.now()
   const blocks: Block[] = []
-  for (let no = 0; no < options.blocks; no++) blocks.push(await runBlock(store, { operations, seed: seed + no }))
+  for (let no = 0; no < options.blocks; no++) {
+    blocks.push(await runBlock(store, { operations, seed: seed + no }))
+    console.error(`${store}: block ${no + 1} of ${options.blocks} after ${seconds(startMs)} s`)
+  }
   return {
     store,
     seed,
@@ -169,7 +172,8 @@ const { values } = parseArgs({
   options: {
     store: { type: 'string' },
     operations: { type: 'string', default: `${defaultOperations}` },
-    blocks: { type: 'string' },
+    blocks: { type: 'string', default: `${defaultBlocks.memory}` },
+    'level-blocks': { type: 'string', default: `${defaultBlocks.level}` },
     seed: { type: 'string', default: '1' },
     json: { type: 'boolean', default: false },
     figures: { type: 'boolean', default: false },
@@ -180,7 +184,7 @@ const wanted = (['memory', 'level'] as const).filter((name) => values.store === 
 if (wanted.length === 0) throw new TypeError(`--store is memory or level, not ${values.store}`)
 const reports: Report[] = []
 for (const store of wanted) {
-  const blocks = Number(values.blocks ?? defaultBlocks[store])
+  const blocks = Number(store === 'memory' ? values.blocks : values['level-blocks'])
   const report = await runAll(store, { operations: Number(values.operations), blocks, seed: Number(values.seed) })
   reports.push(report)
   if (!values.json) print(report)
