@@ -34,8 +34,9 @@ interface LinearizableReport {
 
 type Verdict = { readonly isSame: boolean; readonly text: string }
 
-/** A short form of each run with real processes, under a seed of its own. */
+/** A short form of each run with real processes or a real disk, under a seed of its own where it draws anything. */
 const shortForms: Readonly<Record<string, (seed: string) => readonly string[]>> = {
+  audit: () => ['scripts/bench-audit.ts', '--events', '20000'],
   fuzz: (seed) => ['--expose-gc', 'test/fuzz/run.ts', '--n', '2000', '--seed', seed],
   linearizable: (seed) => [
     ...['sim/linearizable/run.ts', '--store', 'level', '--operations', '4000'],

@@ -15,9 +15,13 @@ export async function* pagesOf(
 ): AsyncGenerator<readonly RawEntry[]> {
   const iterator = database.iterator({ ...range, ...pageOptions })
   try {
+    let coming = iterator.nextv(pageEntries)
     for (;;) {
-      const page = await iterator.nextv(pageEntries)
+      const page = await coming
       if (page.length === 0) return
+      // The next page is read while this one is used; what is wrong with it is told when it is asked for.
+      coming = iterator.nextv(pageEntries)
+      coming.catch(() => undefined)
       yield page
     }
   } catch (error) {
