@@ -29,6 +29,8 @@ export interface MeshOptions {
   readonly peers?: readonly string[]
   /** How members on the local network are found; absent: they are not looked for, and not answered. */
   readonly lan?: Lan
+  /** The system's interfaces, as a text that changes with them; absent: changes are found with more effort. */
+  readonly interfaces?: () => string
   /** Makes this process's certificate anew before it runs out; not for a node, which has none. */
   readonly certify?: (nowMs: number) => Promise<Uint8Array>
   /**

@@ -6,16 +6,26 @@ export interface OwnAddressesOptions {
   /** Where others can reach this process now. */
   readonly read: () => readonly Multiaddr[]
   readonly onChange: (addresses: readonly Multiaddr[]) => void
+  /** The system's interfaces, as a text that changes with them. Absent: every look reads. */
+  readonly interfaces?: () => string
 }
 
-/** The longest that a change of an interface goes unseen, in milliseconds. Node has no event for it; a look costs 0.2 ms. */
+/** The longest that a change of an interface goes unseen, in milliseconds. Node has no event for it. */
 const lookEveryMs = 5_000
 
-/** Notices that this machine has other addresses than before: another network, a new lease, a cable. */
+/** A timer may be this early, in milliseconds, and must not be set again for the rest. */
+const earlyMs = 2
+
+/**
+ * Notices that this machine has other addresses than before: another network, a new lease, a cable. It looks as long as the process
+ * lives, so a look asks the system alone; what libp2p makes of the answer takes ten times as long, and most of what an idle process
+ * would do at all.
+ */
 export class OwnAddresses {
   readonly #options: OwnAddressesOptions
   #timer: Timer | undefined
   #known = ''
+  #interfaces: string | undefined
 
   constructor(options: OwnAddressesOptions) {
     this.#options = options
@@ -23,6 +33,7 @@ export class OwnAddresses {
 
   start(): void {
     if (this.#timer !== undefined) return
+    this.#interfaces = this.#options.interfaces?.()
     this.#known = textOf(this.#options.read())
     this.#arm()
   }
@@ -41,10 +52,21 @@ export class OwnAddresses {
   }
 
   #arm(): void {
-    this.#timer = this.#options.clock.after(lookEveryMs, () => {
-      this.look()
+    const { clock } = this.#options
+    // On the beat of the clock, so that a process with two places in the mesh wakes once for both.
+    const leftMs = lookEveryMs - (clock.nowMs() % lookEveryMs)
+    this.#timer = clock.after(leftMs < earlyMs ? leftMs + lookEveryMs : leftMs, () => {
+      if (this.#hasMoved()) this.look()
       this.#arm()
     })
+  }
+
+  #hasMoved(): boolean {
+    const { interfaces } = this.#options
+    if (interfaces === undefined) return true
+    const before = this.#interfaces
+    this.#interfaces = interfaces()
+    return this.#interfaces !== before
   }
 }
 

@@ -11,7 +11,7 @@ import type { OwnPlace } from './own-place.ts'
 import { SurplusLinks } from './surplus-links.ts'
 
 export interface WhereaboutsOptions {
-  readonly mesh: Pick<MeshOptions, 'files' | 'clock' | 'random' | 'lan' | 'kind'>
+  readonly mesh: Pick<MeshOptions, 'files' | 'clock' | 'random' | 'lan' | 'kind' | 'interfaces'>
   readonly ownPeerId: string
   readonly place: OwnPlace
   readonly links: MemberLinks
@@ -56,6 +56,7 @@ export class Whereabouts {
       clock: mesh.clock,
       read: () => host().getMultiaddrs(),
       onChange: (addresses) => this.#onMoved(addresses),
+      ...(mesh.interfaces === undefined ? {} : { interfaces: mesh.interfaces }),
     })
     links.watchLinks((link) => this.#onLink(link))
     links.watch({ up: () => undefined, down: () => this.#onDown() })

@@ -14,6 +14,11 @@ export function systemLiveness(): Liveness {
   }
 }
 
+/** The addresses of this machine's interfaces, as a text that changes with them. */
+export function interfacesText(): string {
+  return JSON.stringify(networkInterfaces())
+}
+
 /** The system lists only interfaces that are up, and each has a route to its own network at least. */
 function hasRoute(addresses: readonly string[]): boolean {
   const up = Object.values(networkInterfaces()).flatMap((found) => found ?? [])

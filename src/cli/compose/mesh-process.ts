@@ -8,6 +8,7 @@ import { parseListenAddress, parsePeerAddress } from '../../mesh/addresses.ts'
 import { type BorrowedKey, createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemLan } from '../../platform/lan.ts'
+import { interfacesText } from '../../platform/liveness.ts'
 import { systemRandom } from '../../platform/random.ts'
 import type { Held, Home, KeyName } from '../../ports/home.ts'
 import type { Lan } from '../../ports/lan.ts'
@@ -116,6 +117,7 @@ export interface Where {
   readonly listen?: readonly string[]
   readonly peers: readonly string[]
   readonly lan?: Lan
+  readonly interfaces: () => string
 }
 
 /**
@@ -143,7 +145,12 @@ export async function addresses(
   for (const address of given.peers ?? []) parsePeerAddress(address)
   const peers = [...(given.peers ?? []), ...(settings.peers ?? [])]
   const isLanAllowed = (given.lan ?? true) && (settings.lan ?? true)
-  return { peers, ...(listen === undefined ? {} : { listen }), ...(isLanAllowed ? { lan: systemLan() } : {}) }
+  return {
+    peers,
+    interfaces: interfacesText,
+    ...(listen === undefined ? {} : { listen }),
+    ...(isLanAllowed ? { lan: systemLan() } : {}),
+  }
 }
 
 export const machineFacts = { os: platform(), arch: arch() } as const
