@@ -18,8 +18,9 @@ export const keyspace: readonly KeyspaceRow[] = [
   {
     prefix: 'meta/',
     owner: 'store',
-    holds: 'identity, incarnation, commit counter and digest of all records, what the last repair lost',
-    retention: 'as long as the store; three records',
+    holds:
+      'identity, incarnation, commit counter and digest of all records, what the last repair lost, the format of the others where it is not the first',
+    retention: 'as long as the store; four records',
   },
   {
     prefix: 'lane/',

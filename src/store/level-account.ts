@@ -5,8 +5,9 @@ import { addRecord, type Digest, emptyDigest, sameDigest } from './digest.ts'
 import type { Database } from './level-database.ts'
 import { pagesOf } from './level-scan.ts'
 import { type Seal, sealKey } from './level-writer.ts'
+import { ownFormat, storeFormat } from './migrations/migrations.ts'
 import { openRecord, sealRecord } from './record-envelope.ts'
-import { markerFormat, type StoreMarker } from './store-files.ts'
+import type { StoreMarker } from './store-files.ts'
 
 export const identityKey = 'meta/identity'
 /** What its last repair lost; whoever works with the store comes to terms with it. */
@@ -73,13 +74,18 @@ export async function renew(
 ): Promise<StoreIdentity> {
   const incarnation = Math.max(identity.incarnation, marker?.incarnation ?? 0) + 1
   const renewed: StoreIdentity = { ...identity, incarnation }
-  const value = sealRecord(identityKey, encodeRecord(renewed))
+  const value = sealRecord(identityKey, encodeRecord(renewed), ownFormat)
   await database.batch([{ type: 'put', key: identityKey, value }], { sync: true })
   return renewed
 }
 
-export function markerOf(identity: StoreIdentity, { commits }: Seal, born: string | undefined): StoreMarker {
-  return { format: markerFormat, ...identity, commits, ...(born === undefined ? {} : { born }) }
+export function markerOf(
+  identity: StoreIdentity,
+  { commits }: Seal,
+  born: string | undefined,
+  format = storeFormat,
+): StoreMarker {
+  return { format, ...identity, commits, ...(born === undefined ? {} : { born }) }
 }
 
 async function initialise(database: Database): Promise<Account> {
@@ -94,8 +100,8 @@ async function initialise(database: Database): Promise<Account> {
 /** An account as it is written, with what else goes into the same batch. */
 export function ownRecords({ identity, seal }: Account): { type: 'put'; key: string; value: Uint8Array }[] {
   return [
-    { type: 'put', key: identityKey, value: sealRecord(identityKey, encodeRecord(identity)) },
-    { type: 'put', key: sealKey, value: sealRecord(sealKey, encodeRecord(seal)) },
+    { type: 'put', key: identityKey, value: sealRecord(identityKey, encodeRecord(identity), ownFormat) },
+    { type: 'put', key: sealKey, value: sealRecord(sealKey, encodeRecord(seal), ownFormat) },
   ]
 }
 
@@ -111,10 +117,15 @@ export function readLosses(database: Database, { incarnation }: StoreIdentity): 
 export class Tally {
   #digest: Digest = emptyDigest
   #seal: Seal | undefined
+  readonly #newest: number
+
+  constructor(newest = storeFormat) {
+    this.#newest = newest
+  }
 
   /** @throws {NfltrError} `store_damaged`, `store_newer` */
   add(key: string, record: Uint8Array): void {
-    const value = openRecord(key, record)
+    const value = openRecord(key, record, this.#newest)
     if (key === sealKey) this.#seal = decodeRecord<Seal>(value)
     if (!key.startsWith(ownPrefix)) this.#digest = addRecord(this.#digest, record)
   }

@@ -27,17 +27,19 @@ export async function scrub(
     readonly guard: TableGuard
     readonly signal: AbortSignal
     readonly delayMs: number
+    /** The format of the records. */
+    readonly format: number
   },
   tell: { readonly block: () => void; readonly record: (finding: ScrubFinding) => void },
 ): Promise<void> {
-  const { database, guard, signal, delayMs } = parts
+  const { database, guard, signal, delayMs, format } = parts
   await pause(delayMs, undefined, { signal, ref: false })
   const rest = paced(signal)
   for (const findings of guard.checkRest()) {
     if (findings.length > 0) tell.block()
     await rest()
   }
-  const tally = new Tally()
+  const tally = new Tally(format)
   let isWhole = guard.damaged.length === 0
   for await (const page of pagesOf(database, {})) {
     for (const [key, record] of page) {

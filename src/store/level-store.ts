@@ -12,6 +12,8 @@ import { type Database, openDatabase, storeError } from './level-database.ts'
 import { pagesOf, type RawEntry } from './level-scan.ts'
 import { scrub } from './level-scrub.ts'
 import { LevelWriter, type Seal } from './level-writer.ts'
+import { formatOf, migrate } from './migrations/migrate.ts'
+import { formatAfter, type Migration, migrations } from './migrations/migrations.ts'
 import { openRecord } from './record-envelope.ts'
 import {
   bornOf,
@@ -37,6 +39,8 @@ export interface LevelStoreOptions {
   /** What a second opener is told beside pid, host and since. */
   readonly holder?: { readonly session?: string }
   readonly keyspace?: readonly KeyspaceRow[]
+  /** How a store of an earlier format is brought to the present one; only tests have others. */
+  readonly migrations?: readonly Migration[]
   /** What a person runs on a damaged store. */
   readonly repairCommand?: string
   /** Bytes of tables that are looked at before anything is opened; only tests set it. */
@@ -65,7 +69,9 @@ const scrubDelayMs = 3_000
 export async function openLevelStore(dir: string, options: LevelStoreOptions = {}): Promise<LevelStore> {
   const files = storeFiles(dir)
   mkdirSync(dir, { recursive: true, mode: 0o700 })
-  const marker = readMarker(files.marker)
+  const list = options.migrations ?? migrations
+  const format = formatAfter(list)
+  const marker = readMarker(files.marker, format)
   if (isHeadless(files.db))
     throw refused('CURRENT, the file that names its state, was missing', { found: 'no CURRENT' }, options)
   const holder = readHolder(files.holder)
@@ -84,11 +90,14 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
     if (finding !== undefined) throw refused(textOf(finding), damageOf(finding), options)
     const account = await readAccount(database, marker, isCopy)
     if ('found' in account) throw refused(account.found, account.details, options)
-    const { seal } = account
     const identity = isCopy ? await renew(database, account.identity, marker) : account.identity
-    writeMarker(files.marker, markerOf(identity, seal, born))
+    const isOlder = formatOf(database, format) < format
+    // From the first record of a later format on, an earlier version has to be refused: so the marker says it before.
+    writeMarker(files.marker, markerOf(identity, account.seal, born, format))
+    if (isOlder) assertWhole(guard, options)
+    const seal = isOlder ? await migrate(database, account.seal, list) : account.seal
     if (!sameSums(known, sums)) writeSums(files.sums, sums)
-    return new LevelStore({ database, identity, seal, files, guard, options })
+    return new LevelStore({ database, identity, seal, files, guard, format, options })
   } catch (error) {
     guard.close()
     if (database !== undefined) {
@@ -99,6 +108,12 @@ export async function openLevelStore(dir: string, options: LevelStoreOptions = {
       ? heldError(error, files.holder)
       : withHint(storeError(error), options)
   }
+}
+
+/** What is about to be rewritten is looked at first. @throws {NfltrError} `store_damaged` */
+function assertWhole(guard: TableGuard, options: LevelStoreOptions): void {
+  const finding = guard.check('', '\x7f')
+  if (finding !== undefined) throw refused(textOf(finding), damageOf(finding), options)
 }
 
 type Files = ReturnType<typeof storeFiles>
@@ -134,6 +149,7 @@ export class LevelStore implements Store {
   readonly #writer: LevelWriter
   readonly #files: Files
   readonly #guard: TableGuard
+  readonly #format: number
   readonly #options: LevelStoreOptions
   readonly #damage = new Map<string, StoreDamage>()
   readonly #closing = new AbortController()
@@ -148,6 +164,7 @@ export class LevelStore implements Store {
     readonly seal: Seal
     readonly files: Files
     readonly guard: TableGuard
+    readonly format: number
     readonly options: LevelStoreOptions
   }) {
     const failed = Promise.withResolvers<Error>()
@@ -160,8 +177,9 @@ export class LevelStore implements Store {
     this.#database = parts.database
     this.#files = parts.files
     this.#guard = parts.guard
+    this.#format = parts.format
     this.#options = parts.options
-    this.#writer = new LevelWriter(parts.database, parts.seal, failed.resolve)
+    this.#writer = new LevelWriter(parts.database, parts.seal, failed.resolve, parts.format)
     this.#scrubbing = this.#scrub()
   }
 
@@ -259,7 +277,8 @@ export class LevelStore implements Store {
     await this.#writer.idle()
     try {
       if (this.#writer.failure === undefined) {
-        writeMarker(this.#files.marker, markerOf(this.identity, this.#writer.seal, bornOf(this.#files.db)))
+        const { seal } = this.#writer
+        writeMarker(this.#files.marker, markerOf(this.identity, seal, bornOf(this.#files.db), this.#format))
       }
     } finally {
       // Before the lock is let go: the next holder writes its own.
@@ -272,7 +291,7 @@ export class LevelStore implements Store {
 
   #open(key: string, record: Uint8Array): Uint8Array {
     try {
-      return openRecord(key, record)
+      return openRecord(key, record, this.#format)
     } catch (error) {
       const found = withHint(storeError(error), this.#options)
       if (found.code === 'store_damaged') this.#note({ found: found.message, from: key, to: key })
@@ -298,6 +317,7 @@ export class LevelStore implements Store {
           guard: this.#guard,
           signal: this.#closing.signal,
           delayMs: this.#options.scrubDelayMs ?? scrubDelayMs,
+          format: this.#format,
         },
         {
           block: () => {

@@ -4,6 +4,7 @@ import type { StoreOperation } from '../ports/store.ts'
 import { addRecord, type Digest, removeRecord } from './digest.ts'
 import type { Database } from './level-database.ts'
 import { storeError } from './level-database.ts'
+import { ownFormat, storeFormat } from './migrations/migrations.ts'
 import { sealRecord } from './record-envelope.ts'
 
 /** One sync takes at most about this much, so that a flood does not hold up what waits behind it. */
@@ -39,15 +40,17 @@ interface Handed {
 export class LevelWriter {
   readonly #database: Database
   readonly #onFailure: (error: NfltrError) => void
+  readonly #format: number
   #seal: Seal
   #waiting: Handed[] = []
   #flushing: Promise<void> | undefined
   #failure: NfltrError | undefined
 
-  constructor(database: Database, seal: Seal, onFailure: (error: NfltrError) => void) {
+  constructor(database: Database, seal: Seal, onFailure: (error: NfltrError) => void, format = storeFormat) {
     this.#database = database
     this.#seal = seal
     this.#onFailure = onFailure
+    this.#format = format
   }
 
   get seal(): Seal {
@@ -65,7 +68,7 @@ export class LevelWriter {
     // Sealed at once, which copies: what the caller does with its bytes afterwards changes nothing.
     const changes = batch.map((operation): Change => {
       const { key } = operation
-      return { key, record: operation.type === 'put' ? sealRecord(key, operation.value) : undefined }
+      return { key, record: operation.type === 'put' ? sealRecord(key, operation.value, this.#format) : undefined }
     })
     const bytes = changes.reduce((sum, { record }) => sum + (record?.length ?? 0), 0)
     this.#waiting.push({ changes, bytes, resolve: outcome.resolve, reject: outcome.reject })
@@ -115,7 +118,7 @@ export class LevelWriter {
       latest.set(key, record)
     }
     const seal: Seal = { commits: this.#seal.commits + 1, digest }
-    latest.set(sealKey, sealRecord(sealKey, encodeRecord(seal)))
+    latest.set(sealKey, sealRecord(sealKey, encodeRecord(seal), ownFormat))
     const batch = [...latest].map(([key, value]) =>
       value === undefined ? ({ type: 'del', key } as const) : ({ type: 'put', key, value } as const),
     )

@@ -9,6 +9,7 @@ import { rowOf } from './keyspace.ts'
 import { identityKey, type LossesRecord, lossesKey, markerOf, Tally } from './level-account.ts'
 import { heldError } from './level-store.ts'
 import { type Seal, sealKey } from './level-writer.ts'
+import { ownFormat } from './migrations/migrations.ts'
 import { buildDatabase, swapDatabase } from './rebuild.ts'
 import { openRecord, sealRecord } from './record-envelope.ts'
 import { type Correction, type Loss, Salvage } from './salvage.ts'
@@ -77,6 +78,7 @@ export async function repairStore(dir: string): Promise<RepairReport> {
     const note = sealRecord(
       lossesKey,
       encodeRecord({ incarnation: identity.incarnation, losses } satisfies LossesRecord),
+      ownFormat,
     )
     const own = losses.length === 0 ? [] : [{ type: 'put', key: lossesKey, value: note } as const]
     const made = `${files.db}.repaired`

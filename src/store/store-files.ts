@@ -17,6 +17,7 @@ import { NfltrError } from '../core/errors.ts'
 import { diskFullOr } from '../platform/files.ts'
 import { isAlive } from '../platform/process-table.ts'
 import type { StoreIdentity } from '../ports/store.ts'
+import { storeFormat } from './migrations/migrations.ts'
 
 /** Who has a store open, for the message that a second opener gives. Beside the database, never LevelDB's own LOCK. */
 export interface StoreHolder {
@@ -40,8 +41,6 @@ export interface StoreMarker extends StoreIdentity {
   /** When the database's folder was made, in nanoseconds: a copy of it was made later. Absent where no file system tells. */
   readonly born?: string
 }
-
-export const markerFormat = 1
 
 export function storeFiles(dir: string) {
   return {
@@ -95,9 +94,10 @@ function isHolder(value: unknown): value is StoreHolder {
 /**
  * The marker, or undefined where the store was never used.
  *
+ * @param newest - the latest format that its reader knows
  * @throws {NfltrError} `store_damaged` when it is none, `store_newer` when a later version wrote it
  */
-export function readMarker(path: string): StoreMarker | undefined {
+export function readMarker(path: string, newest = storeFormat): StoreMarker | undefined {
   const text = tryRead(path)
   if (text === undefined) return undefined
   const marker = parse(text)
@@ -105,7 +105,7 @@ export function readMarker(path: string): StoreMarker | undefined {
   const read = { format, storeId, incarnation, commits, ...(typeof born === 'string' ? { born } : {}) }
   // The first markers had no checksum. Later formats have to keep these fields and it, so that a flipped bit is not one of them.
   const isAsWritten = check === undefined || check === checkOf(read)
-  if (isAsWritten && typeof format === 'number' && format > markerFormat) {
+  if (isAsWritten && typeof format === 'number' && format > newest) {
     throw new NfltrError('store_newer', `The store of ${path} was written by a later version of nfltr.`, {
       hint: 'Use the version of nfltr that wrote it, or a later one.',
       details: { format },
