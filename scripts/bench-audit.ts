@@ -5,7 +5,7 @@
  */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { loadavg, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { originOf, writeFigures } from '../sim/figures.ts'
@@ -161,7 +161,8 @@ try {
   const times = rounds.map(({ seconds, cpu_seconds: cpu }) => `${seconds} s (processor ${cpu} s)`).join(', ')
   console.log(`${events} events, ${agents} agents, ${receipts} receipts: ${times}; ${promisedSeconds} s are promised`)
   for (const { check, message } of violations.slice(0, 3)) console.log(`  ${check}: ${message}`)
-  const figures = { events, agents, receipts, rounds, promised_seconds: promisedSeconds }
+  const load = Number((loadavg()[0] ?? 0).toFixed(1))
+  const figures = { events, agents, receipts, rounds, promised_seconds: promisedSeconds, load_average: load }
   if (values.figures) writeFigures('audit', origin, { ...figures, violations: violations.length })
   if (report === undefined || violations.length > 0 || best > promisedSeconds) process.exitCode = 1
 } finally {
