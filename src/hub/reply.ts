@@ -109,15 +109,17 @@ export async function readCandidates(
 export function writeReply(world: HubWorld, tx: Transaction, reply: Reply): string {
   const { call, slot, maxBytes } = reply
   world.mailbox.doubtOverdue(tx, slot.offerId)
-  const names = boundedBy(world.mailbox.unconfirmed, (entry) => jsonBytes(unconfirmedDocument(entry)), maxBytes / 4)
-  const running = boundedBy(reply.running, (agent) => jsonBytes(runningDocument(world, agent)), maxBytes / 4)
+  const unnamed = world.mailbox.unconfirmed
+  const unconfirmed = documentsWithin(unnamed, unconfirmedDocument, maxBytes / 4)
+  const names = unnamed.slice(0, unconfirmed.length)
+  const running = documentsWithin(reply.running, (agent) => runningDocument(world, agent), maxBytes / 4)
   const untold = reply.running.length - running.length
   const frame = (taken: readonly Shown[]): Document => ({
     results: taken.flatMap((one) => (one.kind === 'result' ? [one.document] : [])),
     events: taken.flatMap((one) => (one.kind === 'event' ? [one.document] : [])),
     requests: [],
-    still_running: running.map((agent) => runningDocument(world, agent)),
-    unconfirmed: names.map(unconfirmedDocument),
+    still_running: running,
+    unconfirmed,
     facts: factsDocument(world, {
       undelivered: world.mailbox.undelivered.length - taken.length,
       note: untold === 0 ? undefined : `${untold} more agents run: list_agents has them.`,
@@ -179,11 +181,19 @@ function shown(world: HubWorld, { record, isMaybeSeen }: Omit<Candidate, 'text'>
   return { ...base, text: '', text_bytes: record.textBytes, next_offset: record.textBytes }
 }
 
-/** The first ones whose sizes together stay within a bound; never none where there is one. */
-function boundedBy<T>(items: readonly T[], sizeOf: (item: T) => number, maxBytes: number): readonly T[] {
+/** The documents of the first ones, as many as stay within a bound together; never none where there is one. */
+function documentsWithin<T>(
+  items: readonly T[],
+  documentOf: (item: T) => Document,
+  maxBytes: number,
+): readonly Document[] {
+  const documents: Document[] = []
   let bytes = 0
-  return items.filter((item, index) => {
-    bytes += sizeOf(item) + 1
-    return index === 0 || bytes <= maxBytes
-  })
+  for (const item of items) {
+    const document = documentOf(item)
+    bytes += jsonBytes(document) + 1
+    if (documents.length > 0 && bytes > maxBytes) break
+    documents.push(document)
+  }
+  return documents
 }

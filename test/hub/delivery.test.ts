@@ -100,6 +100,21 @@ describe('waiting for agents', () => {
     expect(texts(await waiting)).toEqual(['answer 0', 'answer 1', 'answer 2'])
   })
 
+  test('names the first of those that run, as many as fit, and counts the others', async () => {
+    const { twin, agents, end } = await withAgents(12)
+
+    const waiting = twin.wait({ max_bytes: 4_096 })
+    await settle()
+    await end(0)
+    const reply = await waiting
+
+    const named = reply.still_running.map((agent) => agent['agent_id'])
+    expect(named.length).toBeGreaterThan(1)
+    expect(named.length).toBeLessThan(11)
+    expect(named).toEqual(agents.slice(1, named.length + 1))
+    expect(reply.facts['note']).toBe(`${11 - named.length} more agents run: list_agents has them.`)
+  })
+
   test('returns texts that are too much to be kept in memory, whole and in order', async () => {
     const { twin, agents, end } = await withAgents(3)
     const long = 'x'.repeat(700_000)
