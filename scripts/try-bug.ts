@@ -19,8 +19,8 @@ export interface Trial {
 
 export interface TrialOptions {
   readonly seeds: number
-  /** Every check judges every seed. */
-  readonly isAll: boolean
+  /** Every check judges every seed, until so many have failed; undefined: until one has, by whichever check is first. */
+  readonly failedOfAll?: number
 }
 
 /** What a bug turned into an endless loop ends by, in milliseconds. */
@@ -44,7 +44,7 @@ export async function tryBug(bug: Bug, options: TrialOptions): Promise<Trial> {
 async function judge(
   planted: Readonly<Record<string, string>>,
   folder: string,
-  { seeds, isAll }: TrialOptions,
+  { seeds, failedOfAll }: TrialOptions,
 ): Promise<Verdict> {
   const file = join(folder, 'judge.mjs')
   const load = (id: string): string | undefined => planted[id.slice(repository.length + 1)]
@@ -56,7 +56,8 @@ async function judge(
     plugins: [{ name: 'planted-bug', load }],
   })
   await bundle.write({ file, format: 'esm', codeSplitting: false, keepNames: true })
-  const args = ['--max-semi-space-size=64', file, '--seeds', String(seeds), ...(isAll ? ['--all'] : [])]
+  const all = failedOfAll === undefined ? [] : ['--all', '--failed', String(failedOfAll)]
+  const args = ['--max-semi-space-size=64', file, '--seeds', String(seeds), ...all]
   const { stdout, stderr } = await run(process.execPath, args, {})
   try {
     return JSON.parse(stdout) as Verdict

@@ -23,6 +23,8 @@ export class Session {
   /** Words on their way to the hub: told before the next call begins. */
   #words = new Set<Promise<void>>()
   #calls = 0
+  /** Replies of the hub that the client has not read yet. */
+  #carried = 0
 
   constructor(hub: HubProcess, options: { readonly name: string }) {
     const { world } = hub
@@ -41,6 +43,7 @@ export class Session {
     if (!this.life.isAlive) return
     this.#world.note(`session ${this.name} died ${why}`)
     this.#world.count('session killed')
+    if (this.#carried > 0) this.#world.count('adapter killed between reply and client')
     this.life.end()
   }
 
@@ -86,10 +89,12 @@ export class Session {
       await this.#link.request((hub) => hub.withdraw(callKey))
       return { type: 'cancelled' }
     }
+    this.#carried += 1
     await this.#moment()
     // From here on bytes of the reply may be in the client's hands.
     this.#world.tell({ type: 'reply_written', callKey })
     await this.#moment()
+    this.#carried -= 1
     if (cancelled.aborted) {
       this.#say(() => this.#link.request((hub) => hub.doubt(callKey)))
       return { type: 'cancelled' }

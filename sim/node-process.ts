@@ -30,6 +30,7 @@ export class NodeProcess extends Process {
   /** The production node of the present run, once it serves. */
   node: Node | undefined
   readonly #options: NodeProcessOptions
+  #leftRunning: MachineKeepers['live'] = []
 
   constructor(name: string, options: NodeProcessOptions) {
     super(name, options)
@@ -38,8 +39,20 @@ export class NodeProcess extends Process {
     this.self = options.self
   }
 
+  /** What the keepers that an earlier run left behind did without it. */
+  #countWhatWentOn(): void {
+    const states = new Set(this.#leftRunning.map(({ state }) => state))
+    if (states.has('live')) this.world.count('node restarted under its keeper')
+    if (states.has('ended')) this.world.count('keeper finished while its node was down')
+    if (states.has('dead')) this.world.count('keeper killed while its node was down')
+  }
+
   protected override async main({ life, clock, store, engine, random }: Run): Promise<void> {
     const { network, machine, maxAgents, self } = this.#options
+    this.#countWhatWentOn()
+    life.onDeath(() => {
+      this.#leftRunning = machine.live
+    })
     const peers = new SimPeers({ self, life, clock, network })
     const node = await openNode({
       engine,

@@ -1,8 +1,13 @@
+import { drawnFaults } from './fault-mix.ts'
+
 /**
  * Rare paths that a run over many seeds has to take: a simulator that never gets there proves nothing about them. Each is
  * a count of the run, with what it shows.
  */
 export const sometimes: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    drawnFaults.map((kind) => [`fault: ${kind}`, 'a fault that seeds draw met somebody it could harm']),
+  ),
   'crash that lost unsynced writes': 'a process dies with writes under way, and they are gone',
   'death between two effects': 'a process dies instead of its next write, frame or request',
   'power cut that shortened a journal': 'a keeper wrote what its disk never had',
@@ -11,6 +16,10 @@ export const sometimes: Readonly<Record<string, string>> = {
   'connection given up while nothing came through': 'a partition outlasts a connection',
   'stop racing an end': 'a stop meets the end of its turn',
   'message racing an end': 'a message meets the end of its turn',
+  'adapter killed between reply and client': 'a session dies with a reply that its hub has given out',
+  'node restarted under its keeper': 'an agent goes on while its node is another process',
+  'keeper finished while its node was down': 'a result waits for a node that was not there',
+  'keeper killed while its node was down': 'a node finds that a keeper is gone',
   'call cancelled': 'a client gives up a call, before its answer or after it',
   'disk error': 'a process ends because its disk fails',
   'decided: completed': 'turns end well',
