@@ -45,7 +45,7 @@ export interface LevelStoreOptions {
   readonly repairCommand?: string
   /** Bytes of tables that are looked at before anything is opened; only tests set it. */
   readonly checkedAtStartBytes?: number
-  /** How long after the start the look at everything begins, in milliseconds; only tests are in a hurry. */
+  /** How long after the start the look at everything begins, in milliseconds: tests are in a hurry, and commands soon over. */
   readonly scrubDelayMs?: number
 }
 
@@ -228,8 +228,10 @@ export class LevelStore implements Store {
     const { from, limit } = options
     const gte = from !== undefined && from > prefix ? from : prefix
     const lt = `${prefix}\x7f`
-    for await (const [key, record] of this.#soundEntries({ gte, lt, ...(limit === undefined ? {} : { limit }) })) {
-      if (!key.startsWith(ownPrefix)) yield { key, value: this.#open(key, record) }
+    for await (const page of this.#soundPages({ gte, lt, ...(limit === undefined ? {} : { limit }) })) {
+      for (const [key, record] of page) {
+        if (!key.startsWith(ownPrefix)) yield { key, value: this.#open(key, record) }
+      }
     }
   }
 
@@ -245,14 +247,16 @@ export class LevelStore implements Store {
    */
   async *snapshot(): AsyncGenerator<RawEntry> {
     this.#assertOpen()
-    for await (const [key, record] of this.#soundEntries({ gte: '', lt: '\x7f' })) {
-      this.#open(key, record)
-      yield [key, record]
+    for await (const page of this.#soundPages({ gte: '', lt: '\x7f' })) {
+      for (const [key, record] of page) {
+        this.#open(key, record)
+        yield [key, record]
+      }
     }
   }
 
   /** Each page is checked for what may be missing between its entries before the first of them is given out. */
-  async *#soundEntries(range: { readonly gte: string; readonly lt: string; readonly limit?: number }) {
+  async *#soundPages(range: { readonly gte: string; readonly lt: string; readonly limit?: number }) {
     let above = range.gte
     let left = range.limit ?? Number.POSITIVE_INFINITY
     try {
@@ -261,7 +265,7 @@ export class LevelStore implements Store {
         this.#assertSound(above, last)
         above = last
         left -= page.length
-        yield* page
+        yield page
       }
     } catch (error) {
       throw error instanceof NfltrError ? withHint(error, this.#options) : error
