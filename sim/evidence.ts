@@ -100,7 +100,7 @@ export async function tellWhatIsOnRecord(scene: Scene): Promise<void> {
     const { hubId } = hub
     for (const [mark, agentId] of spawned) world.tell({ type: 'spawn_answered', hubId, mark, agentId })
     // What a hub forgot with its store it cannot tell the fate of.
-    if (!world.isPutBack)
+    if (!hub.wasPutBack)
       for (const [mark, message] of sent) world.tell({ type: 'message_answered', hubId, mark, ...message })
     tellTexts(scene, hub)
     await tellAccount(hub)

@@ -27,7 +27,7 @@ export const drawnFaults = [
 ] as const
 
 /** What only a scenario asks for: after these not every promise can hold, and the scenario says which do not. */
-export const askedFaults = ['store put back', 'store lost'] as const
+export const askedFaults = ['store put back', 'disk put back', 'store lost'] as const
 
 export const faultKinds = [...drawnFaults, ...askedFaults] as const
 export type FaultKind = (typeof faultKinds)[number]

@@ -67,7 +67,8 @@ export class Harm {
     'frozen process': () => this.#freeze(),
     'machine asleep': () => this.#sleep(),
     'wall clock set': () => this.#setClock(),
-    'store put back': () => this.#putBack(),
+    'store put back': () => this.#putBack({ isNoticed: true }),
+    'disk put back': () => this.#putBack({ isNoticed: false }),
     'store lost': () => this.#loseStore(),
   }
 
@@ -239,14 +240,20 @@ export class Harm {
     return true
   }
 
-  /** The store of a process is put back to what it was some time ago, as by a copied folder or a machine's snapshot. */
-  #putBack(): boolean {
+  /**
+   * The store of a process is put back to what it was some time ago. `isNoticed`: by a copied folder, which the store tells from
+   * the folder that it was made in; otherwise by whatever leaves no trace, as a snapshot of the disk or a file system that does
+   * not say when a folder was made.
+   */
+  #putBack({ isNoticed }: { readonly isNoticed: boolean }): boolean {
     const process = this.#random.pick(this.#targets.processes)
+    const { identity } = process.disk
     const entries = process.disk.entries()
     this.#targets.world.after(500 + this.#random.next() * 6_000, () => {
       this.#targets.world.note(`put back ${process.name}`)
       process.crash('store put back')
-      process.replaceDisk({ identity: process.disk.identity, entries })
+      const incarnation = identity.incarnation + (isNoticed ? 1 : 0)
+      process.replaceDisk({ identity: { ...identity, incarnation }, entries })
     })
     return true
   }

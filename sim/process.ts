@@ -27,6 +27,8 @@ export abstract class Process {
   readonly name: string
   readonly world: World
   readonly mood: DiskMood
+  /** Whether its disk was ever put back or lost. */
+  wasPutBack = false
   readonly #random: SeededRandom
   #disk: WatchedDisk
   #runs = 0
@@ -61,6 +63,7 @@ export abstract class Process {
   /** The next run finds another disk. */
   replaceDisk(found: { readonly identity: StoreIdentity; readonly entries: readonly StoreEntry[] }): void {
     this.world.isPutBack = true
+    this.wasPutBack = true
     const fresh = new WatchedDisk(found.identity)
     fresh.apply(found.entries.map(({ key, value }) => ({ type: 'put', key, value })))
     fresh.onApplied = this.#disk.onApplied
