@@ -55,7 +55,6 @@ async function fill(store: Store, agentCount: number, key: PrivateKey): Promise<
     mailbox,
     history,
     sha256,
-    randomId: (prefix) => prefix,
     send: () => undefined,
     voidCommands: () => undefined,
     findPlaces: () => undefined,

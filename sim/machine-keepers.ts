@@ -59,6 +59,7 @@ export class KeptAttempt {
       keeperPid: 1,
       keeperStart: '1',
       socketPath: `/sim/${this.attemptId}`,
+      ...(launch.memo === undefined ? {} : { memo: launch.memo }),
       ...(launch.deadlineMs === undefined ? {} : { deadlineMs: launch.deadlineMs }),
     })
     void this.#launch(launch)

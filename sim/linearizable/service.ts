@@ -66,7 +66,6 @@ export class Service {
       mailbox,
       history,
       sha256,
-      randomId: (prefix) => prefix,
       send: () => undefined,
       voidCommands: () => undefined,
       findPlaces: () => undefined,

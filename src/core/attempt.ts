@@ -19,6 +19,8 @@ export interface Attempt {
   readonly hasLateResult: boolean
   /** It was counted lost, and its node is back and says that it runs: it holds a slot there and can be stopped. */
   readonly isBack?: boolean
+  /** Its node told of it: it was given there in a time that this hub's store has lost (rule 6). */
+  readonly isFound?: true
   /** Boot of the node's machine when it claimed: another one on the same machine means that it was restarted. */
   readonly bootId?: string
   /**
@@ -85,9 +87,12 @@ export function isAlive(attempt: Attempt): boolean {
   return attempt.phase === 'offered' || attempt.phase === 'claimed' || attempt.phase === 'running'
 }
 
-/** The lowest epoch that a node may act on for this attempt: what a session opening sends as its fence (rule 5). */
+/**
+ * The lowest epoch that a node may act on for this attempt: what a session opening sends as its fence (rule 5). One that was
+ * found is still to be stopped and collected, and no command of before is left that could reach it: its lane began anew.
+ */
 export function fenceOf(attempt: Attempt): number {
-  return attempt.isSuperseded ? attempt.epoch + 1 : attempt.epoch
+  return attempt.isSuperseded && attempt.isFound !== true ? attempt.epoch + 1 : attempt.epoch
 }
 
 /**
@@ -111,7 +116,8 @@ export function stepAttempt(state: Attempt, event: AttemptEvent): AttemptStep {
         return stepAttempt(state, { type: 'lost', ground: 'keeper_gone', message: event.message })
       }
       // A node that claimed has answered already: only an end can follow.
-      if (state.phase !== 'offered') return evidence(state, 'already_ended')
+      const mayBeOffered = state.phase === 'offered' || (state.isSuperseded && isAlive(state))
+      if (!mayBeOffered) return evidence(state, 'already_ended')
       const { reason, message, isPermanent } = event
       return save({ ...state, phase: 'declined' }, [{ type: 'accept_decline', reason, message, isPermanent }])
     }

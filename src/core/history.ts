@@ -21,6 +21,11 @@ export type HistoryFact =
       readonly epoch: number
       readonly peerId: string
       readonly machine: string
+      /**
+       * Given before this hub's store was put back, and told of by its node. `left_behind`: the turn has gone another way
+       * since, and it never becomes the turn's owner.
+       */
+      readonly found?: 'taken_up' | 'left_behind'
     } & AttemptName)
   /** `by`: the machine that said so, by PeerId; absent where this hub found it out. */
   | ({ readonly type: 'attempt_became'; readonly phase: AttemptPhase; readonly by?: string } & AttemptName)
@@ -149,15 +154,18 @@ function factsOfAttempt(
   taskId: string,
   { known, attempt }: { readonly known: Attempt | undefined; readonly attempt: Attempt },
 ): readonly HistoryFact[] {
-  const { attemptId, epoch, peerId, machine, phase } = attempt
+  const { attemptId, epoch, peerId, machine, phase, isFound, isSuperseded } = attempt
   const name = { agentId: change.next.agentId, taskId, attemptId }
   const facts: HistoryFact[] = []
-  if (known === undefined) facts.push({ type: 'attempt_made', ...name, epoch, peerId, machine })
+  if (known === undefined) {
+    const found = isFound === true ? ({ found: isSuperseded ? 'left_behind' : 'taken_up' } as const) : {}
+    facts.push({ type: 'attempt_made', ...name, epoch, peerId, machine, ...found })
+  }
   const became = (to: AttemptPhase): void => {
     facts.push({ type: 'attempt_became', ...name, phase: to, ...byOf(change) })
   }
-  if (attempt.isSuperseded && known?.isSuperseded !== true) became('superseded')
   if (phase !== 'offered' && known?.phase !== phase) became(phase)
+  if (isSuperseded && known?.isSuperseded !== true) became('superseded')
   if (attempt.isBack === true && known?.isBack !== true) became('back')
   return facts
 }

@@ -30,6 +30,8 @@ export type JournalBody =
       readonly keeperStart: string
       /** Where the keeper listens; whoever connects checks the folder's owner and mode first. */
       readonly socketPath: string
+      /** What the node left in it for itself; absent from keepers of earlier versions. */
+      readonly memo?: string
     }
   /** Synced before the command is started. `cgroup`: the control group that holds everything of it, where there is one. */
   | { readonly type: 'launching'; readonly cgroup?: string }

@@ -4,7 +4,7 @@ import type { AttemptRef } from './messages.ts'
 import { declineAnswer, onClaim, recalled } from './node-attempt-claim.ts'
 import { driveWaiting, onSteer, onStop, onWoke } from './node-attempt-commands.ts'
 import { end, settleMessages } from './node-attempt-end.ts'
-import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent } from './node-attempt-state.ts'
+import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent, QueuedSteer } from './node-attempt-state.ts'
 import { declineKeptMs, isOpen, type NodeAttemptStep, nothing, persist, tombstoneKeptMs } from './node-attempt-step.ts'
 
 /**
@@ -122,8 +122,14 @@ function onMessageState(
   const { messageId } = event
   const steer = state.steers.find((known) => known.messageId === messageId)
   // The brief's own message has an id as well; nobody waits for its fate.
-  if (!isOpen(state) || steer === undefined || steer.state !== 'accepted') return nothing(state)
-  const steers = state.steers.map((known) => (known === steer ? { ...known, state: event.state } : known))
+  if (!isOpen(state) || messageId === state.place?.firstMessageId) return nothing(state)
+  if (steer !== undefined && steer.state !== 'accepted') return nothing(state)
+  // One that is not known was written before this node's store was put back: should it come once more, it was taken already.
+  const forgotten: QueuedSteer = { commandId: '', messageId, text: '', isDriven: true, state: event.state }
+  const steers =
+    steer === undefined
+      ? [...state.steers, forgotten]
+      : state.steers.map((known) => (known === steer ? { ...known, state: event.state } : known))
   return persist({ ...state, steers }, [
     { type: 'send', message: { type: 'message', ref: state.ref, messageId, state: event.state } },
   ])

@@ -25,7 +25,7 @@ import {
   withTask,
 } from './task-step.ts'
 
-/** Attempts of a task that are kept in its record; older ones were declined and say nothing any more. */
+/** Attempts of a task that are kept in its record; older ones that were declined say nothing any more. */
 const attemptsKept = 8
 
 /**
@@ -50,9 +50,9 @@ export function stepAgent(agent: Agent, event: AgentEvent, context: StepContext)
     case 'stop':
       return stop(agent, event.reason, context)
     case 'send':
-      return send(agent, event, context)
+      return hasTurn(agent, event.taskId) ? unchanged(agent) : send(agent, event, context)
     case 'carry_over': {
-      if (!canContinue(agent)) return unchanged(agent)
+      if (!canContinue(agent) || hasTurn(agent, event.taskId)) return unchanged(agent)
       return nextTurn(agent, event, context)
     }
     case 'receipt':
@@ -60,6 +60,11 @@ export function stepAgent(agent: Agent, event: AgentEvent, context: StepContext)
     default:
       return unreachable(event)
   }
+}
+
+/** The message is a turn already: its node told of it after this hub's store was put back to before that. */
+function hasTurn(agent: Agent, taskId: string): boolean {
+  return agent.tasks.some((task) => task.taskId === taskId)
 }
 
 function place(agent: Agent, event: Extract<AgentEvent, { type: 'placed' }>, context: StepContext): AgentStep {
@@ -81,7 +86,7 @@ function place(agent: Agent, event: Extract<AgentEvent, { type: 'placed' }>, con
     stage: 'execute',
     times: { ...task.times, approve: context.atMs, execute: context.atMs },
     nextEpoch: task.nextEpoch + 1,
-    attempts: [...task.attempts, attempt].slice(-attemptsKept),
+    attempts: [...kept(task.attempts), attempt],
     steers,
   }
   const state = withTask({ ...agent, home: { peerId: event.peerId, machine: event.machine } }, next)
@@ -101,6 +106,10 @@ function place(agent: Agent, event: Extract<AgentEvent, { type: 'placed' }>, con
     { type: 'send_claim', peerId: event.peerId, claim },
     ...waiting.map(({ messageId }) => ({ type: 'send_steer', peerId: event.peerId, ref, messageId }) as const),
   ])
+}
+
+function kept(attempts: readonly Attempt[]): readonly Attempt[] {
+  return attempts.filter(({ phase }, index) => phase !== 'declined' || index > attempts.length - attemptsKept)
 }
 
 function stepOneAttempt(

@@ -1,11 +1,20 @@
-import { fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
+import { type Attempt, fenceOf, isAlive, type StoreSide } from '../core/attempt.ts'
 import { NfltrError, unreachable } from '../core/errors.ts'
 import { factsOfChange } from '../core/history.ts'
 import type { AttemptSummary, HubMessage } from '../core/messages.ts'
 import type { Usage } from '../core/model.ts'
 import { encodeRecord } from '../core/record-json.ts'
 import { stepAgent, unsettledAttempts } from '../core/task.ts'
-import { type Agent, currentTask, type Home, isActive, liveAttempt, type Steer } from '../core/task-record.ts'
+import {
+  type Agent,
+  currentTask,
+  type Home,
+  isActive,
+  liveAttempt,
+  refOf,
+  type Steer,
+  type Task,
+} from '../core/task-record.ts'
 import { adoptAttempt } from '../core/task-restore.ts'
 import type { AgentEffect, AgentEvent } from '../core/task-step.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -15,6 +24,7 @@ import { type AgentAttempt, AgentIndex } from './agent-index.ts'
 import type { AgentIndexParts } from './agent-index-building.ts'
 import type { Changes } from './changes.ts'
 import type { History } from './history.ts'
+import { turnOfMessage } from './ids.ts'
 import type { Mailbox } from './mailbox.ts'
 import { type EndedAs, keys, type MachineRecord, type MessageRecord, prefixes, readAll } from './records.ts'
 
@@ -25,7 +35,6 @@ export interface AgentsParts {
   readonly mailbox: Mailbox
   readonly history: History
   readonly sha256: (text: string) => string
-  readonly randomId: (prefix: string) => string
   /** Into the outbox of a node's session. */
   readonly send: (tx: Transaction, peerId: string, message: HubMessage) => void
   /** Empties what the outbox still holds for an attempt. */
@@ -177,10 +186,34 @@ export class Agents {
     const previous = this.#agents.get(summary.ref.agentId)
     const adopted = adoptAttempt({ agent: previous, no: this.nextNo }, summary, home)
     if (adopted === undefined) return false
-    this.#parts.history.add(tx, factsOfChange({ previous, next: adopted, effects: [], sha256: this.#parts.sha256 }))
-    this.#agents.keep(tx, adopted, previous)
+    const { state, effects } = adopted
+    this.#parts.history.add(tx, factsOfChange({ previous, next: state, effects: [], sha256: this.#parts.sha256 }))
+    this.#agents.keep(tx, state, previous)
+    for (const effect of effects) this.#carryOut(tx, state, effect)
     this.#parts.changes.notifyAfter(tx)
     return true
+  }
+
+  /**
+   * Says once more what an attempt was told and has not answered for good: it went away with a lane that began anew. What its
+   * node has had is known there by its id.
+   */
+  tellAgain(
+    tx: Transaction,
+    agent: Agent,
+    { task, attempt }: { readonly task: Task; readonly attempt: Attempt },
+  ): void {
+    const { send } = this.#parts
+    const ref = refOf(agent, task, attempt)
+    for (const { messageId, state } of task.steers.filter(isOpen)) {
+      const text = this.#messages.get(messageId)?.text
+      if (state === 'waiting' || text === undefined) continue
+      send(tx, attempt.peerId, { type: 'steer', commandId: `${attempt.attemptId}.${messageId}`, ref, messageId, text })
+    }
+    if (task.stop === undefined || !isAlive(attempt)) return
+    const { reason } = task.stop
+    const stop = { type: 'stop', commandId: `${attempt.attemptId}.stop`, ref } as const
+    send(tx, attempt.peerId, reason === undefined ? stop : { ...stop, reason })
   }
 
   /** Also of turns that are not the newest any more: a hub that was put back may not have heard their ends. */
@@ -243,7 +276,7 @@ export class Agents {
   }
 
   #carryOut(tx: Transaction, agent: Agent, effect: AgentEffect): void {
-    const { send, voidCommands, mailbox, sha256, findPlaces, randomId } = this.#parts
+    const { send, voidCommands, mailbox, sha256, findPlaces } = this.#parts
     switch (effect.type) {
       case 'persist':
         // It is in the batch already.
@@ -286,7 +319,7 @@ export class Agents {
         this.#keepBrief(tx, effect.taskId, this.#messages.get(effect.messageId)?.text ?? '')
         break
       case 'carry_over':
-        this.#carryOver(tx, agent, effect.messageId, randomId('tsk_'))
+        this.#carryOver(tx, agent, effect.messageId)
         break
       case 'keep_as_evidence':
         break
@@ -295,10 +328,12 @@ export class Agents {
     }
   }
 
-  #carryOver(tx: Transaction, agent: Agent, messageId: string, taskId: string): void {
+  #carryOver(tx: Transaction, agent: Agent, messageId: string): void {
     const text = this.#messages.get(messageId)?.text
     if (text === undefined) return
-    const turn = { taskId, textHash: this.#parts.sha256(text), timeoutMs: currentTask(agent).timeoutMs }
+    const { sha256 } = this.#parts
+    const taskId = turnOfMessage(messageId, sha256)
+    const turn = { taskId, textHash: sha256(text), timeoutMs: currentTask(agent).timeoutMs }
     const isIdle = !isActive(agent)
     this.apply(tx, agent.agentId, { type: isIdle ? 'carry_over' : 'send', messageId, ...turn })
   }

@@ -58,7 +58,6 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     mailbox,
     history,
     sha256: facts.sha256,
-    randomId,
     send: (tx, peerId, message) => sessions.send(tx, peerId, message),
     voidCommands: (tx, peerId, attemptId) => sessions.voidCommands(tx, peerId, attemptId),
     findPlaces: () => placing.trigger(),
@@ -80,7 +79,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     nodes,
     probe: (peerIds) => sessions.probe(peerIds),
     randomId,
-    isHeld: (taskId) => restoration.isHeld(taskId),
+    held: () => restoration.held(),
   })
   const tickListeners = new Set<() => void>()
   const proof = new LinkProof({
@@ -148,6 +147,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       caughtUp: (peerId, accepted) => {
         nodes.caughtUp(peerId)
         restoration.askAgain(peerId)
+        restoration.told(peerId)
         reconcile({ engine, agents }, peerId, { accepted, believed: believed.get(peerId) ?? new Set() })
         contactChanged()
       },
@@ -174,10 +174,11 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     mailbox,
     nameOf,
     isStarted: () => isStarted(nodes) || clock.nowMs() >= graceUntilMs,
+    nodes: () => nodes.candidates(undefined, nodes.views()).map(({ peerId }) => peerId),
     send: (tx, peerId, message) => sessions.send(tx, peerId, message),
   })
   // Tasks that wait for what the nodes have look for a place then, whoever answered.
-  if (restoration.wasRestored) clock.after(startGraceMs, () => placing.trigger())
+  if (restoration.holds) clock.after(startGraceMs, () => placing.trigger())
   const messageContext: MessageContext = {
     agents,
     bootIdOf: (peerId) => bootIds.get(peerId),

@@ -9,6 +9,8 @@ import { type AnswerRecord, keys, prefixes } from './records.ts'
 
 /** What one key stands for while its call runs. */
 export interface KeySlot {
+  /** Tool and key: the same for every repeat of the call. */
+  readonly id: string
   /** The id of the reply, should the call make an offer, and where its bytes are kept. */
   readonly offerId: string
   readonly answerKey: string
@@ -102,7 +104,8 @@ export class Keys {
       }
       tx.put(key, encodeRecord(answer))
     }
-    return { body: await work({ offerId, answerKey: key, made: known?.made, record }), offerId, isRepeat: false }
+    const id = `${call.tool}/${keyHash}`
+    return { body: await work({ id, offerId, answerKey: key, made: known?.made, record }), offerId, isRepeat: false }
   }
 
   #alias(call: ToolCall, answer: Answer): Answer {

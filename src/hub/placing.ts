@@ -1,5 +1,5 @@
 import { whyGone } from '../core/membership.ts'
-import { type Decline, giveUp, type NodeView, place, type Wish } from '../core/placement.ts'
+import { type Decline, giveUp, type NodeView, type Placement, place, type Wish } from '../core/placement.ts'
 import { type Agent, currentTask } from '../core/task-record.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import type { Engine, Transaction } from '../runtime/engine.ts'
@@ -13,8 +13,8 @@ export interface PlacingParts {
   readonly nodes: Nodes
   readonly probe: (peerIds: readonly string[]) => Promise<void>
   readonly randomId: (prefix: string) => string
-  /** Whether a task has to wait until the nodes have said what they have. */
-  readonly isHeld: (taskId: string) => boolean
+  /** Which tasks have to wait now until the nodes have said what they have. */
+  readonly held: () => (taskId: string) => boolean
 }
 
 /** How long a node that declined for the moment is left alone by that task: doubles with each decline. Milliseconds. */
@@ -84,9 +84,9 @@ export class Placing {
     const nowMs = clock.nowMs()
     // What is placed changes one node, and making all views anew for each task that waits is work without end.
     let views = this.#parts.nodes.views()
+    const isHeld = this.#parts.held()
     for (const agent of agents.queued()) {
-      if (this.#parts.isHeld(currentTask(agent).taskId)) continue
-      const taken = this.#placeOne(tx, agent, { nowMs, views })
+      const taken = this.#placeOne(tx, agent, { nowMs, views, isHeld: isHeld(currentTask(agent).taskId) })
       if (taken !== undefined) views = views.map((view) => (view.peerId === taken ? withOneMore(view) : view))
     }
     this.#forgetDone()
@@ -113,15 +113,16 @@ export class Placing {
   #placeOne(
     tx: Transaction,
     agent: Agent,
-    { nowMs, views: all }: { readonly nowMs: number; readonly views: readonly NodeView[] },
+    options: { readonly nowMs: number; readonly views: readonly NodeView[]; readonly isHeld: boolean },
   ): string | undefined {
     const { agents, nodes, randomId } = this.#parts
+    const { nowMs, views: all, isHeld } = options
     const task = currentTask(agent)
     const deadlineMs = this.#deadlines.get(task.taskId) ?? nowMs + task.timeoutMs
     this.#deadlines.set(task.taskId, deadlineMs)
     const wish = this.#wish(agent, nowMs)
     const views = nodes.candidates(wish.filters.machine, all)
-    const found = place(wish, views)
+    const found: Placement = isHeld ? { type: 'wait' } : place(wish, views)
     const isLate = nowMs > deadlineMs || (nowMs === deadlineMs && task.declines.length > 0)
     if (found.type === 'place' && !isLate) {
       const { peerId, name } = found

@@ -24,8 +24,19 @@ export interface RestorationParts {
   readonly mailbox: Mailbox
   readonly send: (tx: Transaction, peerId: string, message: HubMessage) => void
   readonly nameOf: (peerId: string) => string
-  /** Whether the nodes have had the time to say what they have. */
+  /** Whether the nodes that are here have caught up, or have had the time for it. */
   readonly isStarted: () => boolean
+  /** Every machine that a task may go to, by PeerId. */
+  readonly nodes: () => readonly string[]
+}
+
+/** What outlives the process of a store that was put back. */
+interface RestoredRecord {
+  readonly incarnation: number
+  /** Nodes that have not said since what they have: a task that waited then may be running on one of them. */
+  readonly untold?: readonly string[]
+  /** Tasks that waited for a place when the hub was found put back. */
+  readonly held?: readonly string[]
 }
 
 /**
@@ -44,18 +55,22 @@ export class Restoration {
   #beganAtMs: number | undefined
   /** Nodes whose session began anew and has not caught up since. */
   readonly #justRestarted = new Set<string>()
-  /** Tasks that waited for a place when the hub was found put back. */
-  readonly #held = new Set<string>()
+  readonly #untold: Set<string>
+  readonly #held: Set<string>
+  /** Tasks that waited for a place when this process began: its store may have been put back, and nobody has told it yet. */
+  readonly #waited: ReadonlySet<string>
 
-  private constructor(parts: RestorationParts, incarnation: number) {
+  private constructor(parts: RestorationParts, known: RestoredRecord | undefined) {
     this.#parts = parts
-    this.#incarnation = incarnation
+    this.#incarnation = known?.incarnation ?? 1
+    this.#untold = new Set(known?.untold)
+    this.#held = new Set(known?.held)
+    this.#waited = new Set(parts.agents.queued().map((agent) => currentTask(agent).taskId))
   }
 
   /** Takes note of a store that was found put back when it was opened. */
   static async load(parts: RestorationParts): Promise<Restoration> {
-    const known = await readRecord<{ incarnation: number }>(parts.store, keys.restored)
-    const restoration = new Restoration(parts, known?.incarnation ?? 1)
+    const restoration = new Restoration(parts, await readRecord<RestoredRecord>(parts.store, keys.restored))
     const { incarnation } = parts.store.identity
     if (incarnation > restoration.#incarnation) await parts.engine.transact((tx) => restoration.#begin(tx, incarnation))
     return restoration
@@ -89,25 +104,49 @@ export class Restoration {
   inventory(tx: Transaction, peerId: string, message: Inventory): void {
     const { agents, nameOf } = this.#parts
     const home = { peerId, machine: nameOf(peerId) }
+    // All that a node has of this hub was on this hub's disk first. One that had said what it has names nothing new.
+    const isForgotten = message.attempts.some((summary) => this.#isForgotten(summary))
+    if (isForgotten && !this.#untold.has(peerId)) this.#begin(tx, this.#incarnation + 1)
     for (const summary of message.attempts) {
       if (!hasIds(summary.ref) || !agents.isReadable(summary.ref.agentId)) continue
-      if (this.wasRestored) agents.adopt(tx, summary, home)
+      agents.adopt(tx, summary, home)
       const found = this.#find(peerId, summary.ref)
-      if (found === undefined || isSettled(found)) continue
-      const { agent, attempt } = found
-      if (summary.state !== 'ended' && attempt.doubts !== undefined) {
+      if (found === undefined) continue
+      const { agent, task, attempt } = found
+      if (!isSettled(found)) this.#recall(tx, peerId, refOf(agent, task, attempt))
+      if (task.attempts.at(-1) === attempt) agents.tellAgain(tx, agent, found)
+      if (!isSettled(found) && summary.state !== 'ended' && attempt.doubts !== undefined) {
         const event = { type: 'listed_open' } as const
         agents.apply(tx, agent.agentId, { type: 'attempt', attemptId: attempt.attemptId, event })
       }
-      this.#recall(tx, peerId, refOf(agent, found.task, attempt))
     }
     for (const attemptId of message.orphans) this.#claimAgain(tx, peerId, attemptId)
     if (message.isLast) this.#settle(tx, peerId, message)
   }
 
-  /** Whether the task has to wait: it may have been placed in the time that this hub's store lost. */
-  isHeld(taskId: string): boolean {
-    return this.#held.has(taskId) && !this.#parts.isStarted()
+  /**
+   * Which tasks have to wait now, since they may have been placed in a time that this hub's store lost: as long as a node has
+   * not said what it has, where the store is known to have been put back; else until the nodes that are here have caught up.
+   */
+  held(): (taskId: string) => boolean {
+    const isStarted = !this.holds || this.#parts.isStarted()
+    const isUntold = this.#untold.size > 0 && this.#parts.nodes().some((peerId) => this.#untold.has(peerId))
+    return (taskId) =>
+      isStarted ? isUntold && this.#held.has(taskId) : this.#untold.size > 0 || this.#waited.has(taskId)
+  }
+
+  /** Whether a task may wait for what the nodes have, whoever answers. */
+  get holds(): boolean {
+    return this.#waited.size > 0 || this.#untold.size > 0
+  }
+
+  /** The node has caught up: whatever it had to say is here. */
+  told(peerId: string): void {
+    if (!this.#untold.has(peerId)) return
+    void this.#parts.engine.transact((tx) => {
+      this.#untold.delete(peerId)
+      this.#keep(tx)
+    })
   }
 
   /** Attempts in doubt that no inventory has named since: the node is asked for each by its id. */
@@ -130,15 +169,29 @@ export class Restoration {
     const { agents, mailbox } = this.#parts
     this.#incarnation = incarnation
     this.#beganAtMs = this.#parts.clock.nowMs()
-    tx.put(keys.restored, encodeRecord({ incarnation }))
+    for (const peerId of this.#parts.nodes()) this.#untold.add(peerId)
+    this.#held.clear()
+    for (const agent of agents.queued()) this.#held.add(currentTask(agent).taskId)
+    this.#keep(tx)
     mailbox.restored(tx, incarnation)
     agents.doubt(tx, 'hub')
-    for (const agent of agents.queued()) this.#held.add(currentTask(agent).taskId)
     const text =
       'The store of this hub was put back to an earlier time. Its nodes are asked for what they have: results that may have been read before come with maybe_seen: true, and agents of which only their node knew are listed again.'
     mailbox.deliverEvent(tx, { source: 'hub', text })
     const { lost } = this.#parts.store
     if (lost.length > 0) mailbox.deliverEvent(tx, { source: 'hub', text: lossText(lost) })
+  }
+
+  #keep(tx: Transaction): void {
+    const record: RestoredRecord = { incarnation: this.#incarnation, untold: [...this.#untold], held: [...this.#held] }
+    tx.put(keys.restored, encodeRecord(record))
+  }
+
+  #isForgotten({ ref }: Inventory['attempts'][number]): boolean {
+    const { agents } = this.#parts
+    if (!hasIds(ref) || !agents.isReadable(ref.agentId)) return false
+    const task = agents.get(ref.agentId)?.tasks.find(({ taskId }) => taskId === ref.taskId)
+    return task?.attempts.some(({ attemptId }) => attemptId === ref.attemptId) !== true
   }
 
   /** What no page named is asked for by its id: the node proves that nothing of it runs. */
@@ -161,7 +214,7 @@ export class Restoration {
     const work = async (): Promise<void> => {
       const brief = await store.get(keys.brief(task.taskId))
       if (brief === undefined) return
-      await engine.transact((tx) =>
+      await engine.transact((tx) => {
         send(tx, peerId, {
           type: 'claim',
           commandId: `${attemptId}.claim`,
@@ -172,8 +225,9 @@ export class Restoration {
           ...(agent.title === undefined ? {} : { title: agent.title }),
           ...(agent.filters.dir === undefined ? {} : { dir: agent.filters.dir }),
           ...(task.turn > 1 && agent.sessionId !== undefined ? { resumeSessionId: agent.sessionId } : {}),
-        }),
-      )
+        })
+        agents.tellAgain(tx, agent, { task, attempt })
+      })
     }
     // Should the process end before it, the next session asks for the attempt by its id, and is told of the folder again.
     tx.afterDurable(() => void work().catch(() => undefined))

@@ -4,6 +4,7 @@ import { limits } from '../core/limits.ts'
 import { type Agent, canContinue, currentTask, liveAttempt, type Steer } from '../core/task-record.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import { isHomeGone } from './agent-state.ts'
+import { idOfCall, turnOfMessage } from './ids.ts'
 import type { KeySlot } from './keys.ts'
 import { unknownAgent } from './wait.ts'
 import type { HubWorld } from './world.ts'
@@ -20,7 +21,7 @@ const answerMs = 10_000
  * @throws {NfltrError} `not_found`; `agent_closed`, `node_lost`, `stopping` where no turn can take it
  */
 export async function sendMessage(world: HubWorld, args: SendInput, slot: KeySlot): Promise<string> {
-  const messageId = slot.made?.['messageId'] ?? world.randomId('msg_')
+  const messageId = slot.made?.['messageId'] ?? idOfCall('msg_', slot.id, world.facts)
   const isNew = slot.made === undefined
   await world.placing.freshen()
   if (isNew) await world.engine.transact((tx) => take(world, tx, { args, slot, messageId }))
@@ -38,16 +39,17 @@ function take(
   { args, slot, messageId }: { args: SendInput; slot: KeySlot; messageId: string },
 ): void {
   const { agent_id: agentId, text } = args
-  assertTakes(world, agentId)
+  const { sha256 } = world.facts
+  const taskId = turnOfMessage(messageId, sha256)
+  // A repeat of a call that this hub's store forgot, and of whose turn a node has told since.
+  const isTurn = world.agents.get(agentId)?.tasks.some((task) => task.taskId === taskId) === true
+  if (!isTurn) assertTakes(world, agentId)
+  slot.record(tx, { made: { messageId } })
+  if (isTurn) return
   world.agents.keepMessage(tx, { messageId, agentId, text })
-  const turn = {
-    taskId: world.randomId('tsk_'),
-    textHash: world.facts.sha256(text),
-    timeoutMs: limits.spawnWaitMs,
-  }
+  const turn = { taskId, textHash: sha256(text), timeoutMs: limits.spawnWaitMs }
   world.agents.apply(tx, agentId, { type: 'send', messageId, ...turn })
   world.placing.run(tx)
-  slot.record(tx, { made: { messageId } })
 }
 
 function assertTakes(world: HubWorld, agentId: string): void {

@@ -6,6 +6,7 @@ import { type Agent, agentStateOf, liveAttempt, type TurnSettings } from '../cor
 import { newTask } from '../core/task-step.ts'
 import type { ToolCall } from '../ports/hub-api.ts'
 import type { Transaction } from '../runtime/engine.ts'
+import { idOfCall } from './ids.ts'
 import type { KeySlot } from './keys.ts'
 import { wishOf } from './placing.ts'
 import { factsDocument, timeOf } from './present.ts'
@@ -23,8 +24,9 @@ export async function spawnAgent(world: HubWorld, call: ToolCall, args: SpawnInp
   if (args.timeout_ms === 0) await world.settledStart()
   await world.placing.freshen()
   return await world.engine.transact((tx) => {
-    const agent = newAgent(world, args, boundTo)
-    world.agents.create(tx, agent, args.brief)
+    const agent = newAgent(world, args, { boundTo, slot })
+    // It is known where this hub's store forgot the call, and a node has told of the agent since.
+    if (world.agents.get(agent.agentId) === undefined) world.agents.create(tx, agent, args.brief)
     world.placing.run(tx)
     return answer(world, tx, { call, slot, agent: world.agents.get(agent.agentId) ?? agent })
   })
@@ -78,17 +80,21 @@ function nextFreeAtMs(world: HubWorld, peerIds: ReadonlySet<string>): number | u
   return ends.length === 0 ? undefined : Math.min(...ends)
 }
 
-function newAgent(world: HubWorld, args: SpawnInput, boundTo: string | undefined): Agent {
+function newAgent(
+  world: HubWorld,
+  args: SpawnInput,
+  { boundTo, slot }: { readonly boundTo: string | undefined; readonly slot: KeySlot },
+): Agent {
   const atMs = world.clock.wallMs()
   const task = newTask({
-    taskId: world.randomId('tsk_'),
+    taskId: idOfCall('tsk_', slot.id, world.facts),
     turn: 1,
     textHash: world.facts.sha256(args.brief),
     timeoutMs: args.timeout_ms ?? limits.spawnWaitMs,
     atMs,
   })
   return {
-    agentId: world.randomId('agt_'),
+    agentId: idOfCall('agt_', slot.id, world.facts),
     no: world.agents.nextNo,
     ...(args.title === undefined ? {} : { title: args.title }),
     filters: {

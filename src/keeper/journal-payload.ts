@@ -103,6 +103,7 @@ function decodeHeader(facts: Facts): JournalBody {
     keeperPid: number(facts, 'keeperPid'),
     keeperStart: text(facts, 'keeperStart'),
     socketPath: text(facts, 'socketPath'),
+    ...optional('memo', facts, text),
   }
 }
 

@@ -8,7 +8,7 @@ export interface KeeperSpec extends KeeperLaunch {
   readonly socketPath: string
 }
 
-/** Arguments, environment and all; a brief is not among them. */
+/** Arguments, environment, the node's memo with the brief, and all. */
 const specMaxBytes = 4 * 1024 * 1024
 
 export function encodeSpec(spec: KeeperSpec): string {
@@ -36,6 +36,7 @@ function parseSpec(json: string): KeeperSpec {
   if (typeof value !== 'object' || value === null) throw new Error('the launch was no object')
   const facts = new Map<string, unknown>(Object.entries(value))
   const deadlineMs = facts.get('deadlineMs')
+  const isMemoGiven = facts.get('memo') !== undefined
   return {
     attemptId: text(facts, 'attemptId'),
     program: text(facts, 'program'),
@@ -45,6 +46,7 @@ function parseSpec(json: string): KeeperSpec {
     secretEnv: environment(facts.get('secretEnv')),
     ...(deadlineMs === undefined ? {} : { deadlineMs: number(deadlineMs) }),
     answerBoundMs: number(facts.get('answerBoundMs')),
+    ...(isMemoGiven ? { memo: text(facts, 'memo') } : {}),
     folder: text(facts, 'folder'),
     socketPath: text(facts, 'socketPath'),
   }

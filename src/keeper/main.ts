@@ -104,6 +104,7 @@ function headerOf(spec: KeeperSpec, token: string): JournalBody & { readonly typ
     keeperPid: own.pid,
     keeperStart: own.start,
     socketPath: spec.socketPath,
+    ...(spec.memo === undefined ? {} : { memo: spec.memo }),
   }
 }
 

@@ -38,6 +38,8 @@ export class Attempts {
   readonly #outside: AttemptsOutside
   readonly #entries = new Map<string, Entry>()
   readonly #agents = new Map<string, AgentRecord>()
+  /** Results that are not on disk yet. */
+  readonly #fresh = new Map<string, AttemptResult>()
   #slots: Slots
 
   constructor(maxAgents: number, outside: AttemptsOutside) {
@@ -50,12 +52,32 @@ export class Attempts {
     for (const agent of agents) this.#agents.set(agent.agentId, agent)
     for (const state of attempts) {
       this.#entries.set(state.ref.attemptId, { state, written: state })
-      if (!isOpen(state)) continue
-      const directory = state.place === undefined ? {} : { directory: state.place.workspace }
-      const { hubId } = state
-      const slot: HeldSlot = { agentId: state.ref.agentId, hubId, isRunning: state.phase !== 'claimed', ...directory }
-      this.#slots = takeSlot(this.#slots, state.ref.attemptId, slot)
+      this.#holdSlot(state)
     }
+  }
+
+  /** Takes in what the store has forgotten and the folders tell of; on disk once `keepRecalled` is. */
+  recall(attempts: readonly NodeAttempt[]): void {
+    for (const state of attempts) {
+      this.#entries.set(state.ref.attemptId, { state, written: undefined })
+      this.#holdSlot(state)
+    }
+  }
+
+  keepRecalled(tx: Transaction): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.state === undefined || entry.written !== undefined) continue
+      writeAttempt(tx, undefined, entry.state)
+      entry.written = entry.state
+    }
+  }
+
+  #holdSlot(state: NodeAttempt): void {
+    if (!isOpen(state)) return
+    const directory = state.place === undefined ? {} : { directory: state.place.workspace }
+    const { hubId } = state
+    const slot: HeldSlot = { agentId: state.ref.agentId, hubId, isRunning: state.phase !== 'claimed', ...directory }
+    this.#slots = takeSlot(this.#slots, state.ref.attemptId, slot)
   }
 
   get(attemptId: string): NodeAttempt | undefined {
@@ -64,6 +86,10 @@ export class Attempts {
 
   all(): readonly NodeAttempt[] {
     return [...this.#entries.values()].flatMap(({ state }) => state ?? [])
+  }
+
+  freshResult(attemptId: string): AttemptResult | undefined {
+    return this.#fresh.get(attemptId)
   }
 
   agent(agentId: string): AgentRecord | undefined {
@@ -184,7 +210,11 @@ export class Attempts {
 
   #keepResult(tx: Transaction, attemptId: string, result: AttemptResult): void {
     writeResult(tx, attemptId, result)
-    tx.afterDurable(() => this.#outside.ended(attemptId))
+    this.#fresh.set(attemptId, result)
+    tx.afterDurable(() => {
+      this.#fresh.delete(attemptId)
+      this.#outside.ended(attemptId)
+    })
   }
 
   #takeSlot(tx: Transaction, entry: Entry): void {

@@ -9,7 +9,9 @@ import type { PreparedLaunch } from '../ports/agent-driver.ts'
 import type { Keeper } from '../ports/keepers.ts'
 import type { Attempts } from './attempts.ts'
 import { absentKeeper, follow, pause, prove } from './follow.ts'
+import { memoText } from './forgotten.ts'
 import type { NodePorts } from './ports.ts'
+import type { HubRecord } from './records.ts'
 import { Turn, type TurnHost } from './turn.ts'
 import { declineOf, firstMessageId, launchOf, Refused } from './turn-launch.ts'
 
@@ -22,14 +24,16 @@ const relaunchMs = 1_000
 export class Launches {
   readonly #ports: NodePorts
   readonly #attempts: Attempts
+  readonly #hubOf: (hubId: string) => HubRecord | undefined
   readonly #turns = new Map<string, Turn>()
   readonly #prepared = new Map<string, PreparedLaunch>()
   readonly #stopping = new AbortController()
   readonly #running = new Set<Promise<void>>()
 
-  constructor(ports: NodePorts, attempts: Attempts) {
+  constructor(ports: NodePorts, attempts: Attempts, hubOf: (hubId: string) => HubRecord | undefined) {
     this.#ports = ports
     this.#attempts = attempts
+    this.#hubOf = hubOf
   }
 
   turn(attemptId: string): Turn | undefined {
@@ -148,9 +152,11 @@ export class Launches {
     try {
       const prepared = this.#prepared.get(attemptId) ?? (await this.#ports.driver.prepare(launchOf(state, state.place)))
       this.#prepared.delete(attemptId)
+      const memo = memoText(state, this.#hubOf(state.hubId))
       keeper = await this.#ports.keepers.launch({
         attemptId,
         ...prepared,
+        ...(memo === undefined ? {} : { memo }),
         ...(state.claim?.request.deadlineMs === undefined ? {} : { deadlineMs: state.claim.request.deadlineMs }),
         answerBoundMs: limits.answerBoundMs,
       })

@@ -12,11 +12,12 @@ import { objectionToHub } from './allowed-hubs.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
 import { hex } from './digest.ts'
+import { recallForgotten } from './forgotten.ts'
 import { inventoryOf, wholeInventory } from './inventory.ts'
 import { Launches } from './launches.ts'
 import type { NodePorts } from './ports.ts'
 import { Receipts } from './receipts.ts'
-import { readAgents, readAttempts, readHubs } from './records.ts'
+import { type HubRecord, readAgents, readAttempts, readHubs, writeHub } from './records.ts'
 import { orphansOf, recover } from './recovery.ts'
 import { Retention } from './retention.ts'
 import { RevokedHubs } from './revoked-hubs.ts'
@@ -88,8 +89,9 @@ class RunningNode implements Node {
         ports.note?.({ event: isOwn ? 'store_put_back' : 'hub_store_put_back', fields: { hub_id: hubId } })
         const orphans = [...this.#orphans]
         for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
-        // That a result arrived may be among what this store forgot, and a hub that has its receipt does not ask for it.
-        if (isOwn) for (const message of this.#retention.endsOf(hubId)) send(message)
+        // That a result arrived may be among what this store forgot, or what waited in its outbox; and a hub that has its receipt
+        // does not ask for it.
+        for (const message of this.#retention.endsOf(hubId)) send(message)
       },
       quarantined: (hubId, { no, kind, error, message }, send) => {
         ports.note?.({ event: 'message_quarantined', fields: { hub_id: hubId, no: String(no), kind, error } })
@@ -134,7 +136,7 @@ class RunningNode implements Node {
       outboxBytes: (hubId) => this.#sessions.outboxBytes(hubId),
       turnOver: () => this.#sessions.tellCapacity({ withCard: false }),
     })
-    this.#launches = new Launches(ports, this.#attempts)
+    this.#launches = new Launches(ports, this.#attempts, (hubId) => this.#sessions.record(hubId))
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
     this.#retention = new Retention(ports, this.#attempts, this.#sessions)
     this.#revokedHubs = new RevokedHubs({
@@ -152,10 +154,28 @@ class RunningNode implements Node {
     const probing = driver.probe({ signal: AbortSignal.any([]) })
     probing.catch(() => undefined)
     this.#attempts.restore(await readAttempts(store), await readAgents(store))
-    this.#orphans = new Set(orphansOf(await this.#find(), this.#attempts))
-    // Where the store was put back, the sessions say what is here as they are loaded.
-    await this.#sessions.restore(await readHubs(store))
+    await this.#restoreSessions(await readHubs(store))
     this.#card = cardOf(this.#ports.settings, await probing)
+  }
+
+  /**
+   * Where the store was put back, the sessions say what is here as they are loaded. What the folders tell of and the store does
+   * not becomes a record only then: a crash before repeats all of it.
+   */
+  async #restoreSessions(known: readonly HubRecord[]): Promise<void> {
+    const { engine, keepers } = this.#ports
+    const found = await this.#find()
+    const { attempts, hubs } = await recallForgotten(keepers, orphansOf(found, this.#attempts))
+    const unknown = hubs.filter(({ hubId }) => known.every((hub) => hub.hubId !== hubId))
+    this.#attempts.recall(attempts)
+    this.#orphans = new Set(orphansOf(found, this.#attempts).map(({ attemptId }) => attemptId))
+    await this.#sessions.restore([...known, ...unknown], { isPutBack: attempts.length > 0 })
+    if (attempts.length === 0) return
+    await engine.transact((tx) => {
+      for (const hub of unknown) writeHub(tx, hub)
+      this.#attempts.keepRecalled(tx)
+    })
+    this.#ports.note?.({ event: 'recalled_from_folders', fields: { attempts: String(attempts.length) } })
   }
 
   async start(): Promise<void> {

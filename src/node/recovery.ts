@@ -6,9 +6,12 @@ import type { Launches } from './launches.ts'
 import type { Receipts } from './receipts.ts'
 import type { Retention } from './retention.ts'
 
-/** Attempts with a folder and without a record: another store's. Left alone until their hub asks. */
-export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): readonly string[] {
-  return found.map(({ attemptId }) => attemptId).filter((attemptId) => attempts.get(attemptId) === undefined)
+/**
+ * Attempts with a folder and without a record: another store's. Those whose folder does not tell whose they are, are left alone
+ * until their hub asks.
+ */
+export function orphansOf(found: readonly FoundAttempt[], attempts: Attempts): readonly FoundAttempt[] {
+  return found.filter(({ attemptId }) => attempts.get(attemptId) === undefined)
 }
 
 /**

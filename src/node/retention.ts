@@ -109,7 +109,7 @@ export class Retention {
 
   /**
    * Every end that a hub has not said it has, at once: for the decision in which its lane begins anew. Left out are results that
-   * are not on disk yet, for which the hub asks, and those that cannot be read, of which the store tells.
+   * cannot be read, of which the store tells.
    */
   endsOf(hubId: string): readonly NodeMessage[] {
     return this.#attempts.all().flatMap((state): readonly NodeMessage[] => {
@@ -121,7 +121,7 @@ export class Retention {
 
   #resultNow({ ref }: NodeAttempt): AttemptResult | undefined {
     try {
-      return readResultSync(this.#ports.store, ref.attemptId)
+      return this.#attempts.freshResult(ref.attemptId) ?? readResultSync(this.#ports.store, ref.attemptId)
     } catch (error) {
       if (error instanceof NfltrError && error.code === 'store_damaged') return undefined
       throw error

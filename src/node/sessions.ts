@@ -56,8 +56,9 @@ export class Sessions {
     this.#inside = inside
   }
 
-  async restore(records: readonly HubRecord[]): Promise<void> {
-    for (const record of records) this.#hubs.set(record.hubId, await this.#load(record))
+  /** @param options - `isPutBack`: the node found its store put back, and every hub is told so (rule 6) */
+  async restore(records: readonly HubRecord[], options: { readonly isPutBack: boolean }): Promise<void> {
+    for (const record of records) this.#hubs.set(record.hubId, await this.#load(record, options))
   }
 
   /** Takes sessions from now on. */
@@ -202,7 +203,7 @@ export class Sessions {
   async #meet(hubId: string, machinePeerId: string): Promise<Hub> {
     if (this.#hubs.size >= hubsMax) throw new NfltrError('queue_full', `The node knows ${hubsMax} hubs already.`)
     const record: HubRecord = { hubId, machinePeerId, receiptHead: '' }
-    const hub = await this.#load(record)
+    const hub = await this.#load(record, { isPutBack: false })
     await this.#ports.engine.transact((tx) => writeHub(tx, record))
     this.#hubs.set(hubId, hub)
     return hub
@@ -215,7 +216,7 @@ export class Sessions {
     if (isFirst) this.#ports.note?.({ event: 'message_unsendable', fields: { kind, error } })
   }
 
-  async #load(record: HubRecord): Promise<Hub> {
+  async #load(record: HubRecord, { isPutBack }: { readonly isPutBack: boolean }): Promise<Hub> {
     const { engine, store, clock } = this.#ports
     const { hubId } = record
     const session = await Session.load<NodeMessage, HubMessage>({
@@ -224,6 +225,7 @@ export class Sessions {
       clock,
       remote: hubId,
       side: 'node',
+      isPutBack,
       apply: (tx, message) => this.#inside.apply(tx, hubId, message),
       control: () => undefined,
       restarted: (_tx, restart, send) => this.#inside.restarted(hubId, restart, send),

@@ -14,6 +14,8 @@ export interface KeeperLaunch {
   readonly deadlineMs?: number
   /** How long a request of the command may stay unanswered before the keeper denies it, in milliseconds. */
   readonly answerBoundMs: number
+  /** What the node wants to find in the journal's header. The keeper makes nothing of it. */
+  readonly memo?: string
 }
 
 /**

@@ -56,6 +56,8 @@ export interface SessionOptions<Out extends WorkMessage, In extends WorkMessage>
   readonly quarantined?: (tx: Transaction, poison: Poison, send: (message: Out) => void) => void
   /** An answer or an unnumbered message was over a bound of the wire and did not go out: the peer does not hear of it. */
   readonly unsendable?: (kind: string, error: NfltrError) => void
+  /** This side's store was found put back by something else than itself: the lane begins anew under another incarnation. */
+  readonly isPutBack?: boolean
   readonly limits?: Partial<SessionLimits>
   readonly codec?: SessionCodec
 }

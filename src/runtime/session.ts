@@ -65,7 +65,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
   static async load<Out extends WorkMessage, In extends WorkMessage>(
     options: SessionOptions<Out, In>,
   ): Promise<Session<Out, In>> {
-    const { engine, store, clock, remote, side, replace } = options
+    const { engine, store, clock, remote, side, replace, isPutBack = false } = options
     if (!/^[!-.0-~]+$/.test(remote)) throw new Error(`not a name for a session's remote: ${JSON.stringify(remote)}`)
     const known = await store.get(epochKey(remote))
     const lane = await WorkLane.load({
@@ -84,7 +84,7 @@ export class Session<Out extends WorkMessage, In extends WorkMessage> {
     })
     const epoch = known === undefined ? 0 : decodeRecord<{ epoch: number }>(known).epoch
     const session = new Session<Out, In>(options, lane, epoch)
-    if (lane.isOfEarlierStore) await session.#restart({ side: 'own' })
+    if (lane.isOfEarlierStore || isPutBack) await session.#restart({ side: 'own', incarnation: lane.incarnation + 1 })
     return session
   }
 

@@ -288,3 +288,32 @@ describe('whether a claim is taken in', () => {
     expect(hasIds({ ...ref(), attemptId: 'a/b' })).toBe(false)
   })
 })
+
+describe('a message that was written before the node’s store was put back', () => {
+  const fate = { type: 'message_state', messageId: 'msg_forgotten', state: 'taken' } as const
+  const steer = (messageId: string): NodeAttemptEvent => ({
+    type: 'steer',
+    message: { type: 'steer', commandId: 'c', ref: ref(), messageId, text: 'once' },
+    liveAt: 9,
+  })
+
+  test('is known from its journal, and is not given to the program when it comes once more', () => {
+    const told = step(running(), fate)
+    const again = step(told.state, steer('msg_forgotten'))
+
+    expect(told.effects).toContainEqual({
+      type: 'send',
+      message: { type: 'message', ref: ref(), messageId: 'msg_forgotten', state: 'taken' },
+    })
+    expect(again.effects).toEqual([
+      { type: 'send', message: { type: 'message', ref: ref(), messageId: 'msg_forgotten', state: 'taken' } },
+    ])
+  })
+
+  test('is never the brief', () => {
+    const state = running()
+    const messageId = state.place?.firstMessageId ?? ''
+
+    expect(step(state, { ...fate, messageId })).toEqual({ state, effects: [] })
+  })
+})

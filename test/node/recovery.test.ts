@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { NfltrError } from '../../src/core/errors.ts'
+import type { MemoryDisk } from '../../src/store/memory-disk.ts'
 import { settle } from '../contracts/manual-clock.ts'
 import { stubborn, worker } from './programs.ts'
 import { claim, ref, World } from './world.ts'
@@ -7,6 +8,12 @@ import { claim, ref, World } from './world.ts'
 const toEnd = { request: { brief: 'please end' } }
 const steer = (text: string) =>
   ({ type: 'steer', commandId: `steer-${text}`, ref: ref(), messageId: `m-${text}`, text }) as const
+
+/** The store is as it was before: what the node wrote since is gone. */
+function forgetSince(disk: MemoryDisk, before: ReadonlySet<string>): void {
+  const since = disk.keys('node/').filter((key) => key.startsWith('node/') && !before.has(key))
+  disk.apply(since.map((key) => ({ type: 'delete', key })))
+}
 
 describe('a node that starts again', () => {
   test('takes a running turn over and follows it to its end', async () => {
@@ -103,7 +110,31 @@ describe('a node that starts again', () => {
     expect(stops).toHaveLength(1)
   })
 
-  test('never runs a turn again whose store was put back to before its claim', async () => {
+  test('knows a turn again that its store forgot, counts it, and tells its hub what became of it', async () => {
+    const world = await World.open({ program: worker, settings: { maxAgents: 1 } })
+    const { disk } = world.store
+    const before = new Set(disk.keys(''))
+    await world.hub.send(claim())
+    await world.run()
+
+    world.kill()
+    forgetSince(disk, before)
+    await world.startNode()
+    expect(await world.node?.status()).toMatchObject({ orphans: [], running: 1, free: 0 })
+    await world.connect()
+    await world.hub.send(claim('a2'))
+    await world.hub.send(claim('a1', { commandId: 'claim-again' }))
+    await world.run()
+    world.machine.exit('att_a1')
+    await world.run()
+
+    expect(world.machine.launches).toEqual(['att_a1'])
+    expect(world.hub.of('declined')).toMatchObject([{ ref: { attemptId: 'att_a2' } }])
+    expect(world.hub.of('inventory')).toMatchObject([{ attempts: [{ ref: ref(), state: 'running' }], orphans: [] }])
+    expect(world.hub.of('ended')).toMatchObject([{ ref: ref() }])
+  })
+
+  test('never runs a turn again that its store forgot and whose folder does not tell whose it is', async () => {
     const world = await World.open({ program: worker })
     const { disk } = world.store
     const before = new Set(disk.keys(''))
@@ -111,8 +142,8 @@ describe('a node that starts again', () => {
     await world.run()
 
     world.kill()
-    const since = disk.keys('node/').filter((key) => key.startsWith('node/') && !before.has(key))
-    disk.apply(since.map((key) => ({ type: 'delete', key })))
+    forgetSince(disk, before)
+    world.machine.loseMemo('att_a1')
     await world.startNode()
     expect(await world.node?.status()).toMatchObject({ orphans: ['att_a1'], running: 0 })
     await world.connect()

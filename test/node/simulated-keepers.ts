@@ -82,6 +82,15 @@ export class SimulatedMachine {
     this.#folders.set(attemptId, state)
   }
 
+  /** As an earlier version, or a brief that is too large, leaves it. */
+  loseMemo(attemptId: string): void {
+    const { journal } = this.#attempt(attemptId)
+    const [header] = journal
+    if (header?.type !== 'header') throw new Error('the journal has no header')
+    const { memo: _, ...rest } = header
+    journal[0] = rest
+  }
+
   /** The program writes a line. */
   emit(attemptId: string, line: string): void {
     this.#attempt(attemptId).io.line(line)
@@ -147,6 +156,20 @@ export class SimulatedMachine {
     this.attempts.set(attemptId, attempt)
     this.launches.push(attemptId)
     this.#programs.set(attemptId, program)
+    this.#append(attempt, {
+      type: 'header',
+      token: '0'.repeat(32),
+      attemptId,
+      bootId: 'boot-1',
+      protocol: 1,
+      command: [launch.program, ...launch.args],
+      envNames: Object.keys(launch.env),
+      wallMs: 0,
+      keeperPid: 1,
+      keeperStart: '1',
+      socketPath: `/simulated/${attemptId}`,
+      ...(launch.memo === undefined ? {} : { memo: launch.memo }),
+    })
     this.#append(attempt, { type: 'launching' })
     this.#append(attempt, { type: 'launched', pid: 4000 + this.launches.length, start: '1' })
     program.started?.(io)

@@ -147,10 +147,11 @@ export class Pair {
     rmSync(this.root, { recursive: true, force: true })
   }
 
-  async ask<T>(tool: ToolName, args: Json): Promise<T> {
+  /** @param key - of the call, where it is one that is repeated */
+  async ask<T>(tool: ToolName, args: Json, key?: string): Promise<T> {
     const { hub } = this.running
     this.#calls += 1
-    const callKey = `call-${this.#calls}-${this.root}`
+    const callKey = key ?? `call-${this.#calls}-${this.root}`
     const reply = await hub.call({ tool, args, callKey, sessionKey: `session-${this.#runs}` })
     await hub.confirm(callKey)
     return JSON.parse(reply.body) as T

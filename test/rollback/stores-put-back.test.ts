@@ -2,7 +2,7 @@ import { readdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { repairStore } from '../../src/store/repair.ts'
-import { Pair } from './pair.ts'
+import { type Json, Pair } from './pair.ts'
 
 let pair: Pair
 
@@ -80,6 +80,59 @@ describe.each(ways)('a hub store that was put back, %s', (_name, how) => {
   })
 })
 
+describe.each(ways)('a call that is repeated, since its answer was lost with the hub store, %s', (_name, how) => {
+  test('has no second effect, whether it spawned an agent or sent a message', async () => {
+    const agent = await pair.spawn('steered')
+    await pair.until({ [agent]: 'running' })
+    await pair.backUp('hub')
+    await pair.until({ [agent]: 'running' })
+    const steer = { agent_id: agent, text: 'to be taken in once' }
+    const spawned = await pair.ask<Json>('spawn_agent', { brief: 'spawned once' }, 'call-spawn')
+    await pair.until({ [String(spawned['agent_id'])]: 'running' })
+    const sent = await pair.ask<Json>('send_message', steer, 'call-send')
+    const [attemptId = ''] = pair.machine.launches
+
+    await pair.putBack('hub', how)
+    const sentAgain = await pair.ask<Json>('send_message', steer, 'call-send')
+    const spawnedAgain = await pair.ask<Json>('spawn_agent', { brief: 'spawned once' }, 'call-spawn')
+    await pair.until({ [agent]: 'running', [String(spawned['agent_id'])]: 'running' })
+
+    expect(sentAgain).toMatchObject({ message_id: sent['message_id'] })
+    expect(spawnedAgain).toMatchObject({ agent_id: spawned['agent_id'] })
+    const taken = pair.machine.inputs(attemptId)
+    expect(taken.filter((messageId) => messageId === sent['message_id'])).toHaveLength(1)
+    expect(pair.machine.launches).toHaveLength(2)
+  })
+})
+
+test('hub and node that were put back together, which neither can tell by the other: the folders of turns tell it', async () => {
+  const known = await pair.spawn('known')
+  await pair.until({ [known]: 'running' })
+  await pair.backUp('node')
+  await pair.backUp('hub')
+  await pair.until({ [known]: 'running' })
+  const since = await pair.spawn('since then')
+  const ended = await pair.spawn('ended end')
+  await pair.until({ [since]: 'running' })
+  const before = await pair.results(1)
+
+  await pair.stop('hub')
+  await pair.putBack('node', { isNoticed: false })
+  await pair.putBack('hub', { isNoticed: false })
+  await pair.until({ [known]: 'running', [since]: 'running', [ended]: 'idle' })
+  const after = await pair.results(1)
+  await pair.end(since)
+  await pair.end(known)
+  const last = await pair.results(2)
+
+  expect(before.results).toMatchObject([{ agent_id: ended }])
+  expect(after.results).toMatchObject([{ agent_id: ended, maybe_seen: true, text: 'all done' }])
+  expect(after.events).toMatchObject([{ kind: 'alert' }, { kind: 'alert' }])
+  expect(last.results.map((result) => result.agent_id).sort()).toEqual([known, since].sort())
+  expect(pair.machine.launches).toHaveLength(3)
+  expect(pair.notes).toContain('recalled_from_folders')
+})
+
 describe.each(ways)('a node store that was put back, %s', (_name, how) => {
   test('loses no turn whose folder is there, runs none twice, and says what is gone', async () => {
     const known = await pair.spawn('known')
@@ -136,6 +189,53 @@ describe.each(ways)('a node store that was put back, %s', (_name, how) => {
     expect(after.results).toEqual([])
     expect(pair.machine.launches).toHaveLength(1)
   })
+})
+
+test.each(['hub', 'node'] as const)(
+  'a %s store that was lost is made anew, and what the other side has comes back',
+  async (side) => {
+    const read = await pair.spawn('read end')
+    await pair.results(1)
+    const goesOn = await pair.spawn('goes on')
+    await pair.until({ [goesOn]: 'running' })
+
+    await pair.stop(side)
+    rmSync(join(pair.root, side), { recursive: true })
+    await pair.startAgain(side)
+    await pair.until({ [read]: 'idle', [goesOn]: 'running' })
+    const again = await pair.results(side === 'hub' ? 1 : 0)
+    await pair.end(goesOn)
+    const last = await pair.results(1)
+
+    if (side === 'hub') expect(again.results).toMatchObject([{ agent_id: read, maybe_seen: true, text: 'all done' }])
+    expect(last.results).toMatchObject([{ agent_id: goesOn, outcome: 'completed', text: 'all done' }])
+    expect([...again.events, ...last.events].filter(({ kind }) => kind === 'alert').length).toBeGreaterThan(0)
+    expect(pair.machine.launches).toHaveLength(2)
+  },
+)
+
+test('a stop and a message that went away with the lane to a node whose store was put back arrive all the same', async () => {
+  const stopped = await pair.spawn('to be stopped')
+  const steered = await pair.spawn('to be steered')
+  await pair.until({ [stopped]: 'running', [steered]: 'running' })
+  await pair.backUp('node')
+  await pair.until({ [stopped]: 'running', [steered]: 'running' })
+  await pair.stop('node')
+  const stopping = pair.ask<Json>('stop_agent', { agent_id: stopped })
+  const steering = pair.ask<Json>('send_message', { agent_id: steered, text: 'end' })
+  await pair.until({ [stopped]: 'stopping' })
+
+  await pair.putBack('node', { isNoticed: true })
+  const all = await pair.results(2)
+  await Promise.all([stopping, steering])
+
+  const outcomes = new Map(all.results.map((result) => [result.agent_id, result['outcome']]))
+  expect(outcomes).toEqual(
+    new Map([
+      [stopped, 'stopped'],
+      [steered, 'completed'],
+    ]),
+  )
 })
 
 test('a hub store of which a repair could keep nothing: its nodes send again what they hold, and it says what was lost', async () => {

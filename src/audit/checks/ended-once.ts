@@ -35,7 +35,8 @@ function decide(ended: Map<string, string>, over: Map<string, number>, event: Hi
     }
     if (phase === 'ended' || phase === 'declined' || phase === 'lost') ended.set(attemptId, phase)
   }
-  if (event.type === 'attempt_made') {
+  // One that was found was given before: it may only be left behind.
+  if (event.type === 'attempt_made' && event.found !== 'left_behind') {
     const { taskId, attemptId, agentId, seq } = event
     const endSeq = over.get(taskId)
     if (endSeq !== undefined) {

@@ -9,10 +9,11 @@ export const oneOwner: Check = {
       see(event, fail) {
         if (event.type !== 'decided') return
         const decision = event.event
-        if (decision.type === 'attempt_made') {
+        // One that was found and left behind never becomes the owner.
+        if (decision.type === 'attempt_made' && decision.found !== 'left_behind') {
           const { taskId, attemptId, epoch, agentId, seq } = decision
           const last = turns.get(taskId)
-          if (last !== undefined && epoch <= last.epoch) {
+          if (last !== undefined && epoch <= last.epoch && decision.found === undefined) {
             fail({
               agentId,
               seq,
@@ -22,7 +23,7 @@ export const oneOwner: Check = {
           if (last?.isAlive === true) {
             fail({ agentId, seq, message: `${taskId} was given to ${attemptId} while ${last.attemptId} had it` })
           }
-          turns.set(taskId, { epoch, attemptId, isAlive: true })
+          turns.set(taskId, { epoch: Math.max(epoch, last?.epoch ?? 0), attemptId, isAlive: true })
         }
         if (decision.type === 'attempt_became') {
           const turn = turns.get(decision.taskId)
