@@ -1,7 +1,7 @@
 /**
  * `scripts/verify-figures`: anybody can check what the long runs in docs/reference/figures claim. A part of each is drawn
- * by chance and run again in a copy of the commit that the figures name. Histories of the simulator, and those over the
- * in-memory store, have to be the same to the byte; of runs with real processes, which are never the same twice, a short form
+ * by chance and run again in a copy of the commit that the figures name. Histories of the simulator, those over the
+ * in-memory store, and which check finds a planted bug have to be the same to the byte; of runs with real processes, which are never the same twice, a short form
  * has to find nothing either.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
@@ -23,6 +23,14 @@ interface Figures {
   readonly block_seeds?: number
   readonly block_hashes?: readonly string[]
   readonly reports?: readonly LinearizableReport[]
+  readonly seeds_max?: number
+  readonly bugs?: readonly JudgedBug[]
+}
+
+/** What a matrix says of one planted bug: in how many seeds, and in which first, each check failed. */
+interface JudgedBug {
+  readonly name: string
+  readonly checks: Readonly<Record<string, { readonly seeds: number; readonly first: number }>>
 }
 
 /** What a linearizable campaign says of one store; hashes only where a seed gives one history. */
@@ -52,11 +60,12 @@ function verify(name: string, random: SeededRandom, blocks: number): Verdict {
   const figures = JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8')) as Figures
   if (figures.is_clean === false) return { isSame: false, text: 'the tree was not clean: nobody can run this again' }
   const short = shortForms[name]
-  if (figures.block_hashes === undefined && short === undefined) {
+  if (figures.block_hashes === undefined && figures.bugs === undefined && short === undefined) {
     return { isSame: true, text: 'nothing of it can be run again by itself' }
   }
   return inCommit(figures.commit, (tree) => {
     if (figures.block_hashes !== undefined) return compareBlocks(tree, figures, random, blocks)
+    if (figures.bugs !== undefined) return compareBugs(tree, figures, random, blocks)
     const seeded = figures.reports?.find((report) => report.block_hashes !== undefined)
     const same = seeded === undefined ? undefined : compareLinearizable(tree, seeded, random, blocks)
     if (same?.isSame === false) return same
@@ -103,6 +112,23 @@ function compareBlocks(tree: string, figures: Figures, random: SeededRandom, cou
       return { isSame: false, text: `seeds ${from} to ${from + length - 1} gave ${found}, and ${hash} is written` }
     }
     texts.push(`seeds ${from} to ${from + length - 1} gave ${hash} again`)
+  }
+  return { isSame: true, text: texts.join('; ') }
+}
+
+/** Some of the planted bugs, drawn by chance: the same checks have to find them in the same seeds. */
+function compareBugs(tree: string, figures: Figures, random: SeededRandom, count: number): Verdict {
+  const { bugs = [], seeds_max: seeds = 0 } = figures
+  const texts: string[] = []
+  for (let left = count; left > 0; left--) {
+    const { name, checks } = random.pick(bugs)
+    const found = Object.entries(checks).sort(([, a], [, b]) => b.seeds - a.seeds)
+    const line = found.map(([check, { seeds: times, first }]) => `${check} ${times} (${first})`).join(', ')
+    const { stdout } = run(tree, ['scripts/mutants.ts', '--matrix', '--seeds', String(seeds), name])
+    const again = stdout.split('\n').find((one) => one.startsWith(`${name} `)) ?? ''
+    if (again.slice(name.length).trim() !== line)
+      return { isSame: false, text: `${again || name}, and ${line} is written` }
+    texts.push(`${name} is found by ${line} again`)
   }
   return { isSame: true, text: texts.join('; ') }
 }

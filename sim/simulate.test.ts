@@ -1,6 +1,7 @@
 import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { allChecks } from '../src/audit/all-checks.ts'
 import type { Scenario } from './scenario.ts'
 import { readScenario, scenarioNames } from './scenarios.ts'
 import { runSeeds } from './seeds.ts'
@@ -62,6 +63,24 @@ describe('the simulator', () => {
     expect(rowsOf('Scenarios')).toEqual(scenarioNames())
   })
 
+  test('has the matrix of bugs and checks in the documentation as it was run, and why each check stays', () => {
+    const { checks } = JSON.parse(readFileSync(join(docs, 'reference/figures/mutants.json'), 'utf8')) as {
+      readonly checks: readonly Readonly<{ check: string; finds: readonly string[]; alone: readonly string[] }>[]
+    }
+    const rows = [...sectionOf('Planted bugs').matchAll(/^\| ([a-z-]+) \| (\d+) \| ([^|]*) \| ([^|]*) \|$/gm)]
+
+    expect(rows.map(([, ...cells]) => cells.slice(0, 3).map((cell) => cell.trim()))).toEqual(
+      checks.map(({ check, finds, alone }) => [
+        check,
+        String(finds.length),
+        alone.map((name) => `\`${name}\``).join(', '),
+      ]),
+    )
+    expect(checks.filter(({ finds }) => finds.length === 0)).toEqual([])
+    for (const [, check, , alone, why] of rows) expect(alone?.trim() || why?.trim(), check).toBeTruthy()
+    expect(checks.map(({ check }) => check)).toEqual([...allChecks.map(({ name }) => name), 'no-bugs'].sort())
+  })
+
   test('has a row of the documentation for each planted bug', () => {
     const patches = globSync('mutants/*.patch', { cwd: import.meta.dirname }).map((file) => basename(file, '.patch'))
 
@@ -69,11 +88,16 @@ describe('the simulator', () => {
   })
 })
 
+const docs = join(import.meta.dirname, '../docs')
+
+function sectionOf(title: string): string {
+  const page = readFileSync(join(docs, 'internals/testing.md'), 'utf8')
+  return page.split(/^## /m).find((part) => part.startsWith(title)) ?? ''
+}
+
 /** The first column of a section's table. */
 function rowsOf(title: string): readonly (string | undefined)[] {
-  const page = readFileSync(join(import.meta.dirname, '../docs/internals/testing.md'), 'utf8')
-  const section = page.split(/^## /m).find((part) => part.startsWith(title)) ?? ''
-  return [...section.matchAll(/^\| `([a-z-]+)` \|/gm)].map((match) => match[1])
+  return [...sectionOf(title).matchAll(/^\| `([a-z-]+)` \|/gm)].map((match) => match[1])
 }
 
 /** A store that is put back breaks promises that the scenario does not excuse. */
