@@ -21,13 +21,23 @@ export function positiveNumber(text: string): number {
 
 const unitsMs: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 
-/** `90s`, `10m`, `500ms`: milliseconds. */
-export function span(text: string): number {
+/** `90s`, `10m`, `500ms`: milliseconds, ten years at most. */
+export function span(range: { readonly minMs: number; readonly max?: string }): (text: string) => number {
+  const max = range.max ?? '3650d'
+  return (text) => {
+    const valueMs = millisecondsOf(text)
+    if (valueMs === undefined) throw new InvalidArgumentError('Give a number and a unit: 500ms, 90s, 15m, 2h, 7d.')
+    if (valueMs < range.minMs || valueMs > (millisecondsOf(max) ?? 0)) {
+      throw new InvalidArgumentError(`Give a span from ${range.minMs}ms to ${max}.`)
+    }
+    return valueMs
+  }
+}
+
+function millisecondsOf(text: string): number | undefined {
   const [, count, unit] = /^(\d+)(ms|s|m|h|d)$/.exec(text) ?? []
   const unitMs = unitsMs[unit ?? '']
-  if (count === undefined || unitMs === undefined)
-    throw new InvalidArgumentError('Give a number and a unit: 500ms, 90s, 15m, 2h, 7d.')
-  return Number(count) * unitMs
+  return count === undefined || unitMs === undefined ? undefined : Number(count) * unitMs
 }
 
 export function machineName(text: string): string {

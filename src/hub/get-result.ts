@@ -34,7 +34,7 @@ interface Found {
 }
 
 async function find(world: HubWorld, args: GetResultInput): Promise<Found> {
-  if (args.delivery_id !== undefined) return await byNumber(world, args.delivery_id)
+  if (args.delivery_id !== undefined) return await byNumber(world, args.delivery_id, args.agent_id)
   if (args.agent_id === undefined) {
     throw new NfltrError('invalid_argument', 'Neither agent_id nor delivery_id was given.', {
       hint: "Give agent_id for an agent's latest turn, or delivery_id for any entry.",
@@ -54,10 +54,13 @@ async function find(world: HubWorld, args: GetResultInput): Promise<Found> {
   return end === undefined ? await soFar(world, agent, task) : await byNumber(world, end.deliveryId)
 }
 
-async function byNumber(world: HubWorld, deliveryId: number): Promise<Found> {
+/** @param agentId - whose entry it has to be; undefined: anybody's */
+async function byNumber(world: HubWorld, deliveryId: number, agentId?: string): Promise<Found> {
   const record = await world.mailbox.read(deliveryId)
-  if (record === undefined) {
-    throw new NfltrError('not_found', `No entry has the number ${deliveryId}.`, {
+  const isOther = agentId !== undefined && (record?.kind === 'event' || record?.agentId !== agentId)
+  if (record === undefined || isOther) {
+    throw new NfltrError('not_found', `No entry${isOther ? ` of ${agentId}` : ''} has the number ${deliveryId}.`, {
+      hint: "Leave delivery_id out for the agent's latest turn; list_agents names the agents.",
       details: { argument: 'delivery_id' },
     })
   }

@@ -16,6 +16,7 @@ import { recallForgotten } from './forgotten.ts'
 import { inventoryOf, wholeInventory } from './inventory.ts'
 import { Launches } from './launches.ts'
 import type { NodePorts } from './ports.ts'
+import { ProgramWatch } from './program-watch.ts'
 import { Receipts } from './receipts.ts'
 import { type HubRecord, readAgents, readAttempts, readHubs, writeHub } from './records.ts'
 import { orphansOf, recover } from './recovery.ts'
@@ -41,8 +42,6 @@ export interface Node extends Pick<NodeApi, 'status' | 'account'> {
   readonly card: NodeCard
   /** The highest epoch of a hub that was seen here, for hello (rule 7). */
   highestEpoch(hubId: string): number | undefined
-  /** Asks the agent program again what it is, and tells the hubs where that changed. */
-  refreshCard(): Promise<void>
   /** Lets go of everything. Keepers and their programs run on. */
   close(): Promise<void>
 }
@@ -68,7 +67,9 @@ class RunningNode implements Node {
   readonly #receipts: Receipts
   readonly #retention: Retention
   readonly #revokedHubs: RevokedHubs
+  readonly #programWatch: ProgramWatch
   #card: NodeCard
+  #isProgramMissing = true
   #isDraining = false
   #orphans: ReadonlySet<string> = new Set()
 
@@ -139,6 +140,11 @@ class RunningNode implements Node {
     this.#launches = new Launches(ports, this.#attempts, (hubId) => this.#sessions.record(hubId))
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
     this.#retention = new Retention(ports, this.#attempts, this.#sessions)
+    this.#programWatch = new ProgramWatch({
+      clock: ports.clock,
+      isMissing: () => this.#isProgramMissing,
+      look: (signal) => this.#refreshCard(signal),
+    })
     this.#revokedHubs = new RevokedHubs({
       ...this.#stopping(),
       peers: ports.peers,
@@ -155,7 +161,9 @@ class RunningNode implements Node {
     probing.catch(() => undefined)
     this.#attempts.restore(await readAttempts(store), await readAgents(store))
     await this.#restoreSessions(await readHubs(store))
-    this.#card = cardOf(this.#ports.settings, await probing)
+    const probe = await probing
+    this.#isProgramMissing = probe.type === 'absent'
+    this.#card = cardOf(this.#ports.settings, probe)
   }
 
   /**
@@ -191,6 +199,7 @@ class RunningNode implements Node {
     this.#retention.expire()
     this.#sessions.serve()
     this.#revokedHubs.start()
+    this.#programWatch.start()
   }
 
   /** What is kept of attempts that ended, for a week each, says nothing that the store does not know. */
@@ -237,8 +246,11 @@ class RunningNode implements Node {
     return this.#sessions.highestEpoch(hubId)
   }
 
-  async refreshCard(): Promise<void> {
-    const card = cardOf(this.#ports.settings, await this.#ports.driver.probe({ signal: AbortSignal.any([]) }))
+  /** Asks the agent program again what it is, and tells the hubs where that changed. */
+  async #refreshCard(signal: AbortSignal): Promise<void> {
+    const probe = await this.#ports.driver.probe({ signal })
+    this.#isProgramMissing = probe.type === 'absent'
+    const card = cardOf(this.#ports.settings, probe)
     if (JSON.stringify(card) === JSON.stringify(this.#card)) return
     this.#card = card
     this.#sessions.tellCapacity({ withCard: true })
@@ -247,6 +259,7 @@ class RunningNode implements Node {
   async close(): Promise<void> {
     this.#isDraining = true
     this.#revokedHubs.close()
+    this.#programWatch.close()
     this.#sharing.close()
     this.#sessions.close()
     await this.#launches.close()

@@ -29,6 +29,18 @@ describe('what an owner says of a node', () => {
     )
   })
 
+  test.each([
+    ['--label', { label: [['gpu', 'a'] as const, ['gpu', 'b'] as const] }],
+    ['--offer', { offer: [['data', '/a'] as const, ['data', '/b'] as const] }],
+    ['--capability', { capability: [''] }],
+    ['--pass-env', { passEnv: ['A B'] }],
+    ['--pass-env', { passEnv: [''] }],
+  ])('is refused where %s says nothing, or two things at once', (argument, options) => {
+    expect(() => checkDeclared(options, '')).toThrow(
+      expect.objectContaining({ code: 'invalid_argument', details: { argument } }),
+    )
+  })
+
   test('is refused with a description over its bound', () => {
     const tooLong = 'ü'.repeat(limits.descriptionMaxBytes / 2 + 1)
     expect(() => checkDeclared({}, tooLong)).toThrow(/--describe of 2050 bytes/)

@@ -31,6 +31,15 @@ describe('the command line', () => {
     })
   })
 
+  test.each([
+    ['mesh', 'invite', '--ttl', '200000000d'],
+    ['mesh', 'invite', '--ttl', '0s'],
+    ['node', 'join', '--lost-after', '99999999999d'],
+    ['agent', 'wait', '--timeout', '10'],
+  ])('refuses a span that nobody means: %s %s %s %s', async (...args) => {
+    expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument', details: { argument: args[2] } })
+  })
+
   test('refuses an unknown command by name and suggests the nearest', async () => {
     expect(await refusalOf(['mesh', 'memebrs'])).toMatchObject({
       message: expect.stringContaining('memebrs'),

@@ -362,6 +362,16 @@ describe('what is known of agents', () => {
     })
   })
 
+  test('get_result gives an entry under its number to whoever names its agent, and to nobody who names another', async () => {
+    const { twin, agent_id } = await running()
+    const { entry } = await twin.ask('get_result', { delivery_id: 1 })
+
+    expect(await twin.ask('get_result', { delivery_id: 1, agent_id })).toMatchObject({ entry })
+    await expect(twin.ask('get_result', { delivery_id: 1, agent_id: 'agt_other' })).rejects.toMatchObject({
+      code: 'not_found',
+    })
+  })
+
   test('what a node notes of a running turn shows in lists', async () => {
     const { twin, node } = await running()
     await node.note(claimOf(node).ref, 'reading files')

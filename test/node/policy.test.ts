@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { NfltrError } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
+import type { DriverProbe } from '../../src/ports/agent-driver.ts'
 import type { MemberFacts } from '../../src/ports/peers.ts'
 import { hubFacts } from '../contracts/memory-link.ts'
 import { worker } from './programs.ts'
@@ -404,20 +405,26 @@ describe('what a node says of itself', () => {
     })
   })
 
-  test('changes with what is installed, and its hubs are told', async () => {
-    let version = '1.0.0'
-    const driver = scriptedDriver()
-    const probe = async () => ({ type: 'present' as const, program: '/opt/program', version })
-    const world = await World.open({ driver: { ...driver, probe } })
+  test('changes once the agent program can be started, without a restart, and its hubs are told', async () => {
+    let found: DriverProbe = { type: 'absent', reason: 'claude_missing', message: 'It was killed.' }
+    let looks = 0
+    const probe = async (): Promise<DriverProbe> => {
+      looks += 1
+      return found
+    }
+    const world = await World.open({ driver: { ...scriptedDriver(), probe } })
+    await world.run(20_000)
     const before = world.hub.capacities.length
 
-    version = '2.0.0'
-    await world.node?.refreshCard()
-    await world.node?.refreshCard()
-    await world.run()
+    found = { type: 'present', program: '/opt/program', version: '2.0.0' }
+    await world.run(60_000)
+    const looksOnceFound = looks
+    await world.run(120_000)
 
-    expect(world.node?.card.claudeVersion).toBe('2.0.0')
-    expect(world.hub.capacities.length).toBe(before + 1)
+    expect(world.node?.card).toMatchObject({ claudeVersion: '2.0.0' })
+    expect(world.node?.card.unavailable).toBeUndefined()
+    expect(world.hub.capacities.slice(before)).toMatchObject([{ free: 2 }])
+    expect(looks).toBe(looksOnceFound)
   })
 })
 

@@ -11,7 +11,7 @@ export function agentWait(world: AgentWorld): Command {
   return hubLeaf('wait', 'wait for results and alerts; each comes exactly once')
     .argument('[id...]', 'only results of these agents', collect(agentId))
     .option('--all', 'until all of them have ended')
-    .option('--timeout <span>', 'longest wait, such as 10m', span)
+    .option('--timeout <span>', 'longest wait, such as 10m', span({ minMs: 0 }))
     .addHelpText('after', '\nExit code 1: an awaited agent did not complete. 4: the time ran out.')
     .action(async (ids: string[], _options: unknown, command: Command) => {
       const options = command.optsWithGlobals()

@@ -135,7 +135,7 @@ export function meshInvite(world: MeshWorld): Command {
     .option('--role <role>', 'what it may be: node, hub, observer, owner', role)
     .option('--name <name>', 'the name it gets; default: the one it asks for', machineName)
     .option('--replace <name>', 'the member whose name it takes over', machineName)
-    .option('--ttl <span>', 'how long the invite lives', span)
+    .option('--ttl <span>', 'how long the invite lives', span({ minMs: 1, max: '365d' }))
     .option('--no-wait', 'print the invite and leave; another process of this home has to be up to honour it')
     .option('--listen <multiaddr>', 'where the joiner reaches this machine; may be repeated', collectText)
     .addHelpText('after', '\nExample:\n  $ nfltr mesh invite --role node > invite.txt')

@@ -70,7 +70,7 @@ export function nodeJoin(world: NodeWorld): Command {
       'agents of one hub that may run at once (all)',
       wholeNumber({ min: 1, max: limits.maxAgentsMax }),
     )
-    .option('--lost-after <span>', 'silence after which agents here count as lost (150s)', span)
+    .option('--lost-after <span>', 'silence after which agents here count as lost (150s)', span({ minMs: 1 }))
     .option('--label <name=value>', 'a label hubs can ask for; may be repeated', collect(keyValue))
     .option('--describe <text>', 'what this machine is, for whoever chooses')
     .option('--capability <name>', 'a capability hubs can require; may be repeated', collectText)

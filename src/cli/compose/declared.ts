@@ -8,7 +8,7 @@ import type { NodeJoinOptions } from '../commands/node.ts'
  * @throws {NfltrError} `invalid_argument`, naming the flag and its limit
  */
 export function checkDeclared(options: NodeJoinOptions, description: string): void {
-  const { label = [], capability = [], offer = [] } = options
+  const { label = [], capability = [], offer = [], passEnv = [] } = options
   fits('--describe', description, limits.descriptionMaxBytes)
   atMost('--label', new Set(label.map(([name]) => name)).size, limits.labelsMax)
   for (const [name, value] of label) {
@@ -16,8 +16,24 @@ export function checkDeclared(options: NodeJoinOptions, description: string): vo
     fits('--label: a value', value, limits.labelMaxBytes)
   }
   atMost('--capability', capability.length, limits.capabilitiesMax)
-  for (const name of capability) fits('--capability', name, limits.labelMaxBytes)
+  for (const name of capability) {
+    if (name === '') throw refused('--capability', '--capability was given without a name.')
+    fits('--capability', name, limits.labelMaxBytes)
+  }
   atMost('--offer', offer.length, limits.offersMax)
+  once('--label', label)
+  once('--offer', offer)
+  for (const name of passEnv) {
+    if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) continue
+    throw refused('--pass-env', `--pass-env: ${JSON.stringify(name)} is no name of a variable.`)
+  }
+}
+
+/** Of two values of one name it would be chance which one counts. */
+function once(argument: string, given: readonly (readonly [string, string])[]): void {
+  const names = given.map(([name]) => name)
+  const twice = names.find((name, index) => names.indexOf(name) < index)
+  if (twice !== undefined) throw refused(argument, `${argument}: ${twice} was given more than once.`)
 }
 
 function atMost(argument: string, count: number, most: number): void {

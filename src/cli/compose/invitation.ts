@@ -44,8 +44,11 @@ export async function invite(
   const wait = new InviteWait(context, home)
   try {
     await wait.begin(options)
-    const record = await writeInvite(home, machine, options)
-    tell(await inviteEvent({ home, machine, record, addresses: await wait.addresses() }))
+    const record = await newInvite(home, machine, options)
+    // What cannot be shown is not kept either.
+    const event = await inviteEvent({ home, machine, record, addresses: await wait.addresses() })
+    await home.issuer.addInvite(record)
+    tell(event)
     if (!options.wait) return
     const peerId = await wait.untilJoined(record)
     if (peerId === undefined) return
@@ -153,7 +156,7 @@ class InviteWait {
   }
 }
 
-async function writeInvite(home: Home, machine: Machine, options: InviteOptions): Promise<InviteRecord> {
+async function newInvite(home: Home, machine: Machine, options: InviteOptions): Promise<InviteRecord> {
   const random = systemRandom()
   const createdAtMs = Date.now()
   const record: InviteRecord = {
@@ -168,7 +171,6 @@ async function writeInvite(home: Home, machine: Machine, options: InviteOptions)
   if (options.replace !== undefined && !(await isNameKnown(home, machine, options.replace))) {
     throw new NfltrError('not_found', `No member is called ${options.replace}.`, { details: { argument: '--replace' } })
   }
-  await home.issuer.addInvite(record)
   return record
 }
 

@@ -73,7 +73,7 @@ export function issuerBook(paths: HomePaths): IssuerBook {
     openInvites: async (nowMs) => {
       const open: InviteRecord[] = []
       for (const inviteId of await namesIn(folders.invites)) {
-        const invite = await findInvite(inviteId)
+        const invite = await readableInvite(join(folders.invites, inviteId))
         if (invite === undefined || invite.expiresAtMs < nowMs || (await findClaim(inviteId)) !== undefined) continue
         open.push(invite)
       }
@@ -178,7 +178,7 @@ async function createOnce(path: string, value: object): Promise<boolean> {
 async function forgetOld(folders: { invites: string; claims: string }, nowMs: number): Promise<number> {
   let nextAtMs = nowMs + limits.claimsRememberedMs
   for (const inviteId of await namesIn(folders.invites)) {
-    const invite = await readRecord<InviteRecord>(join(folders.invites, inviteId), inviteKind)
+    const invite = await readableInvite(join(folders.invites, inviteId))
     if (invite === undefined) continue
     const forgottenAtMs = invite.expiresAtMs + limits.claimsRememberedMs
     if (forgottenAtMs >= nowMs) {
@@ -190,6 +190,16 @@ async function forgetOld(folders: { invites: string; claims: string }, nowMs: nu
     await rm(join(folders.claims, inviteId), { force: true })
   }
   return nextAtMs
+}
+
+/** One that is damaged stays where it is, and keeps nobody from making others: whoever comes with it is told. */
+async function readableInvite(path: string): Promise<InviteRecord | undefined> {
+  try {
+    return await readRecord<InviteRecord>(path, inviteKind)
+  } catch (error) {
+    if (error instanceof NfltrError && error.code === 'store_damaged') return undefined
+    throw error
+  }
 }
 
 function sameJoiner(claim: ClaimRecord, peerId: string): ClaimRecord {

@@ -42,6 +42,21 @@ describe('an invite', () => {
     expect(statSync(join(paths.issuer, 'invites', made.inviteId)).mode & 0o777).toBe(0o600)
   })
 
+  test('that cannot be read keeps nobody from making and reading others', async () => {
+    const { issuer, paths, root } = temporaryHome()
+    await issuer.addInvite(invite())
+    const broken = invite()
+    writeFileSync(join(paths.issuer, 'invites', broken.inviteId), '{}', { mode: 0o600 })
+    // A book that begins anew looks at all invites before it adds one.
+    const again = openHome({ home: root, env: {} }).issuer
+    const made = invite({ createdAtMs: 2_000 })
+
+    await again.addInvite(made)
+
+    expect((await again.openInvites(3_000)).map(({ inviteId }) => inviteId)).toContain(made.inviteId)
+    await expect(again.findInvite(broken.inviteId)).rejects.toMatchObject({ code: 'store_damaged' })
+  })
+
   test('is used once: the same joiner gets its claim again, another is told who used it and when', async () => {
     const { issuer } = temporaryHome()
     const { inviteId } = invite()
