@@ -66,10 +66,14 @@ function reportSteers(
     const state = reports.get(steer.messageId) ?? settledState(steer, result.outcome)
     return state === undefined ? steer : { ...steer, state, isReported: true }
   })
+  // What was written to the turn in a time that this hub's store lost is in no other turn any more.
+  const known = new Set(steers.map(({ messageId }) => messageId))
+  const forgotten = result.messages.filter(({ messageId }) => !known.has(messageId))
   for (const { messageId, state, isReported } of next) {
     if (isReported && !reports.has(messageId) && isFinal(state)) reports.set(messageId, state)
   }
-  return { messages: [...reports].map(([messageId, state]) => ({ messageId, state })), steers: next }
+  const all = [...next, ...forgotten.map((report): Steer => ({ ...report, isReported: true }))]
+  return { messages: [...reports].map(([messageId, state]) => ({ messageId, state })), steers: all }
 }
 
 /** A message that the node has not answered yet is left open: its answer comes, and may start the next turn. */

@@ -11,6 +11,7 @@ import {
   liveAttempt,
   refOf,
   returnedAttempt,
+  type Steer,
   type Task,
 } from './task-record.ts'
 import {
@@ -50,9 +51,9 @@ export function stepAgent(agent: Agent, event: AgentEvent, context: StepContext)
     case 'stop':
       return stop(agent, event.reason, context)
     case 'send':
-      return hasTurn(agent, event.taskId) ? unchanged(agent) : send(agent, event, context)
+      return hadMessage(agent, event) ? unchanged(agent) : send(agent, event, context)
     case 'carry_over': {
-      if (!canContinue(agent) || hasTurn(agent, event.taskId)) return unchanged(agent)
+      if (!canContinue(agent) || hadMessage(agent, event)) return unchanged(agent)
       return nextTurn(agent, event, context)
     }
     case 'receipt':
@@ -62,9 +63,11 @@ export function stepAgent(agent: Agent, event: AgentEvent, context: StepContext)
   }
 }
 
-/** The message is a turn already: its node told of it after this hub's store was put back to before that. */
-function hasTurn(agent: Agent, taskId: string): boolean {
-  return agent.tasks.some((task) => task.taskId === taskId)
+/** A turn has the message already, or is it: its node told so after this hub's store was put back to before that. */
+function hadMessage(agent: Agent, { messageId, taskId }: { messageId: string; taskId: string }): boolean {
+  const isTaken = ({ state, ...steer }: Steer): boolean =>
+    steer.messageId === messageId && (state === 'taken' || state === 'interrupted')
+  return agent.tasks.some((task) => task.taskId === taskId || task.steers.some(isTaken))
 }
 
 function place(agent: Agent, event: Extract<AgentEvent, { type: 'placed' }>, context: StepContext): AgentStep {

@@ -103,4 +103,26 @@ describe('an attempt that only its node knows', () => {
     expect(stepAgent(state, { type: 'send', ...again }, context)).toEqual({ state, effects: [] })
     expect(stepAgent(state, { type: 'carry_over', ...again }, context)).toEqual({ state, effects: [] })
   })
+
+  test('keeps in mind what was written to it, so that no message is carried over to a second turn', () => {
+    const { state } = adopt(queued(), told())
+    const messages = [{ messageId: 'msg_taken', state: 'taken' }] as const
+    const usage = { inputTokens: 0, outputTokens: 0, costUsd: 0, durationMs: 0 }
+    const result = {
+      outcome: 'completed',
+      text: 'done',
+      sessionId: 'ses_1',
+      denied: [],
+      messages,
+      usage,
+      details: {},
+    } as const
+    const event = { type: 'ended', epoch: 1, result } as const
+    const ended = stepAgent(state, { type: 'attempt', attemptId: 'att_found', event }, context).state
+    const again = { messageId: 'msg_taken', taskId: 'tsk_2', textHash: 'aa', timeoutMs: 1 }
+    const other = { ...again, messageId: 'msg_other' }
+
+    expect(stepAgent(ended, { type: 'carry_over', ...again }, context).effects).toEqual([])
+    expect(stepAgent(ended, { type: 'carry_over', ...other }, context).effects).not.toEqual([])
+  })
 })
