@@ -1,7 +1,7 @@
 import { fstatSync, writeSync } from 'node:fs'
 import { toNfltrError } from '../control/error-document.ts'
 import { errorCodes } from '../core/errors.ts'
-import { diskFullOr, errorCode } from '../platform/files.ts'
+import { diskErrorOr, errorCode } from '../platform/files.ts'
 import { printable } from './printable.ts'
 
 /** What a shell shows of a program whose reader went away: 128 and the number of SIGPIPE. */
@@ -59,7 +59,7 @@ export class Output {
   #lost(cause: unknown): never {
     const code = errorCode(cause)
     if (code === 'EPIPE' || code === 'ECONNRESET') process.exit(this.#failureExit ?? readerGoneExit)
-    const error = toNfltrError(diskFullOr(cause, 'Standard output'))
+    const error = toNfltrError(diskErrorOr(cause, 'Standard output'))
     process.stderr.write(`${printable(`nfltr: ${error.message}`)}\n`)
     if (error.hint !== undefined) process.stderr.write(`${printable(`  ${error.hint}`)}\n`)
     process.exit(this.#failureExit ?? errorCodes[error.code].exit)

@@ -126,9 +126,22 @@ function throwInsteadOfExit(command: Command, output: OutputConfiguration): void
   for (const child of command.commands) throwInsteadOfExit(child, output)
 }
 
-/** What the parser threw, as a refusal of ours; `undefined` where it has said everything itself: help and version. */
-export function usageError(thrown: CommanderError): NfltrError | undefined {
-  if (thrown.exitCode === 0 || thrown.code === 'commander.help') return undefined
+/**
+ * What the parser threw, as a refusal of ours; `undefined` where it has said everything itself: help and version.
+ *
+ * @param options - `isJson`: a program reads the answer, and the help that people get in place of a command says nothing to it
+ */
+export function usageError(
+  thrown: CommanderError,
+  options: { readonly isJson: boolean } = { isJson: false },
+): NfltrError | undefined {
+  if (thrown.exitCode === 0) return undefined
+  if (thrown.code === 'commander.help') {
+    if (!options.isJson) return undefined
+    return new NfltrError('invalid_argument', 'No command was given, or only the first word of one.', {
+      hint: 'Run with --help to see what is possible.',
+    })
+  }
   const message = thrown.message.replace(/^error: /, '')
   const [what = '', suggestion] = message.split('\n')
   const argument = /'([^']+)'/.exec(what)?.[1]

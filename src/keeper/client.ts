@@ -7,7 +7,7 @@ import { limits } from '../core/limits.ts'
 import { controlGroupExists } from '../platform/control-group.ts'
 import { endTree } from '../platform/end-tree.ts'
 import { addKnown, processTree } from '../platform/exit-proof.ts'
-import { checkPrivateFolder, diskFullOr, ensurePrivateFolder, errorCode, syncFolder } from '../platform/files.ts'
+import { checkPrivateFolder, diskErrorOr, ensurePrivateFolder, errorCode, syncFolder } from '../platform/files.ts'
 import { bootId, isAlive } from '../platform/process-table.ts'
 import { shortRunDir, socketPathIn } from '../platform/short-run-dir.ts'
 import type { Clock } from '../ports/clock.ts'
@@ -125,7 +125,7 @@ async function newSocketPath(runDir: string): Promise<string> {
   try {
     return await socketPathIn(await shortRunDir(runDir), name)
   } catch (error) {
-    throw diskFullOr(error, runDir)
+    throw diskErrorOr(error, runDir)
   }
 }
 
@@ -139,7 +139,7 @@ async function claim(attemptsDir: string, folder: string): Promise<void> {
     if (errorCode(error) === 'EEXIST') {
       throw new NfltrError('already_exists', `The attempt ${basename(folder)} was claimed before.`, { cause: error })
     }
-    throw diskFullOr(error, folder)
+    throw diskErrorOr(error, folder)
   }
 }
 

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { NfltrError } from '../core/errors.ts'
 import type { JournalBody } from '../core/journal.ts'
 import { pause } from '../platform/exit-proof.ts'
-import { diskFullOr, errorCode, syncFolder } from '../platform/files.ts'
+import { diskErrorOr, errorCode, syncFolder } from '../platform/files.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
 import { encodeRecord, journalMagic } from './journal.ts'
 
@@ -62,7 +62,7 @@ export async function createJournal(
     await rm(temporary, { force: true })
     if (errorCode(error) === 'EEXIST')
       throw new NfltrError('already_exists', `${path} was created before.`, { cause: error })
-    throw diskFullOr(error, path)
+    throw diskErrorOr(error, path)
   }
 }
 

@@ -6,7 +6,7 @@ import { NfltrError } from '../core/errors.ts'
 import type { JournalBody } from '../core/journal.ts'
 import { systemClock } from '../platform/clock.ts'
 import { removeControlGroup } from '../platform/control-group.ts'
-import { diskFullOr } from '../platform/files.ts'
+import { diskErrorOr } from '../platform/files.ts'
 import { bootId, ownName } from '../platform/process-table.ts'
 import { type Command, prepareGroup, startCommand } from './command.ts'
 import { keeperProtocol } from './frames.ts'
@@ -131,7 +131,7 @@ try {
   await main()
   process.exit(0)
 } catch (failure) {
-  const error = diskFullOr(failure, 'The folder of the attempt')
+  const error = diskErrorOr(failure, 'The folder of the attempt')
   const code = error instanceof NfltrError ? error.code : 'launch_failed'
   const message = error instanceof Error ? error.message : String(error)
   sayReady({ code, message })

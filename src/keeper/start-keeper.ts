@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import process from 'node:process'
 import type { Readable, Writable } from 'node:stream'
 import { type ErrorCode, errorCodes, NfltrError } from '../core/errors.ts'
-import { diskFullOr } from '../platform/files.ts'
+import { diskErrorOr } from '../platform/files.ts'
 import { programFile } from '../platform/program-files.ts'
 import { encodeSpec, type KeeperSpec } from './launch-spec.ts'
 
@@ -23,7 +23,7 @@ const readyMaxBytes = 64 * 1024
  */
 export async function startKeeper(spec: KeeperSpec): Promise<void> {
   const log = await open(join(spec.folder, 'keeper.log'), 'a', 0o600).catch((error: unknown) => {
-    throw diskFullOr(error, spec.folder)
+    throw diskErrorOr(error, spec.folder)
   })
   try {
     const child = spawn(process.execPath, [...nodeFlags, programFile('keeper/main')], {

@@ -6,7 +6,7 @@ import { NfltrError } from '../core/errors.ts'
 import type { Offer, Reason } from '../core/model.ts'
 import type { Workspace, WorkspaceRequest, Workspaces } from '../ports/workspaces.ts'
 import { freeBytes } from './disk.ts'
-import { diskFullOr, ensurePrivateFolder, errorCode } from './files.ts'
+import { diskErrorOr, ensurePrivateFolder, errorCode } from './files.ts'
 
 export interface AgentFoldersOptions {
   /** `node/agents` of the home. Made where it is missing, closed to everyone else. */
@@ -129,16 +129,11 @@ function refused(reason: Reason, message: string): NfltrError {
 }
 
 function refusalOf(error: unknown): unknown {
-  const known = diskFullOr(error, 'The folders of an agent')
-  if (!(known instanceof NfltrError)) {
-    return new NfltrError('launch_failed', 'The folders of the agent could not be made.', {
-      details: { reason: 'workspace' },
-      cause: error,
-    })
-  }
-  if (known.code !== 'disk_full') return known
-  return new NfltrError('launch_failed', 'The disk of this machine is full.', {
-    details: { reason: 'disk_full' },
-    cause: error,
-  })
+  if (error instanceof NfltrError) return error
+  const known = diskErrorOr(error, 'The folders of an agent')
+  const isFull = known instanceof NfltrError && known.code === 'disk_full'
+  const [reason, message]: [Reason, string] = isFull
+    ? ['disk_full', 'The disk of this machine is full.']
+    : ['workspace', 'The folders of the agent could not be made.']
+  return new NfltrError('launch_failed', message, { details: { reason }, cause: error })
 }

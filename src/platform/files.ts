@@ -58,7 +58,7 @@ export async function linkExclusively(file: string, path: string): Promise<void>
   } catch (error) {
     if (errorCode(error) === 'EEXIST')
       throw new NfltrError('already_exists', `${path} was created before.`, { cause: error })
-    throw diskFullOr(error, path)
+    throw diskErrorOr(error, path)
   }
   await syncFolder(dirname(path))
 }
@@ -124,14 +124,29 @@ export function errorCode(error: unknown): string | undefined {
   return typeof error.code === 'string' ? error.code : undefined
 }
 
-/** Turns "no space left" and "over quota" into the one refusal that names it; hands back anything else as it came. */
-export function diskFullOr(error: unknown, path: string): unknown {
-  const code = errorCode(error)
-  if (code !== 'ENOSPC' && code !== 'EDQUOT') return error
-  return new NfltrError('disk_full', `${path} could not be written: no space was left.`, {
-    hint: 'Free some space on that disk.',
-    cause: error,
-  })
+/** Turns what a disk refuses into the refusal that names it; hands back anything else as it came. */
+export function diskErrorOr(error: unknown, path: string): unknown {
+  if (error instanceof NfltrError) return error
+  switch (errorCode(error)) {
+    case 'ENOSPC':
+    case 'EDQUOT':
+      return new NfltrError('disk_full', `${path} could not be written: no space was left.`, {
+        hint: 'Free some space on that disk.',
+        cause: error,
+      })
+    case 'EROFS':
+      return new NfltrError('store_failed', `${path} could not be written: its disk is read-only.`, {
+        hint: 'Mount it so that it can be written, or set NFLTR_HOME to a folder on another disk.',
+        cause: error,
+      })
+    case 'EIO':
+      return new NfltrError('store_failed', `${path} could not be read or written: the disk gave an error.`, {
+        hint: 'Look at the disk before anything else; nfltr doctor says where everything is.',
+        cause: error,
+      })
+    default:
+      return error
+  }
 }
 
 /** What is wrong with a path, by the code of the system call that it was refused with. */
@@ -178,7 +193,7 @@ async function writeTemporary(path: string, bytes: Uint8Array | string, mode: nu
     }
   } catch (error) {
     await rm(temporary, { force: true })
-    throw diskFullOr(error, path)
+    throw diskErrorOr(error, path)
   }
   return temporary
 }

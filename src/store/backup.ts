@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { createReadStream, existsSync } from 'node:fs'
 import { type FileHandle, open, rm } from 'node:fs/promises'
 import { NfltrError } from '../core/errors.ts'
-import { badPathOr, diskFullOr, errorCode, linkExclusively } from '../platform/files.ts'
+import { badPathOr, diskErrorOr, errorCode, linkExclusively } from '../platform/files.ts'
 import { ownPrefix } from './level-account.ts'
 import type { LevelStore } from './level-store.ts'
 
@@ -63,7 +63,7 @@ export async function writeBackup(
     return { ...header, ...written }
   } catch (error) {
     if (error instanceof NfltrError) throw error.code === 'already_exists' ? standsThere(file, error) : error
-    throw diskFullOr(badPathOr(error, { path: file, argument: 'file', deed: 'written' }), file)
+    throw diskErrorOr(badPathOr(error, { path: file, argument: 'file', deed: 'written' }), file)
   } finally {
     await rm(temporary, { force: true }).catch(() => undefined)
   }

@@ -14,7 +14,7 @@ import { dirname, join } from 'node:path'
 import process from 'node:process'
 import { crc32 } from 'node:zlib'
 import { NfltrError } from '../core/errors.ts'
-import { diskFullOr } from '../platform/files.ts'
+import { diskErrorOr } from '../platform/files.ts'
 import { isAlive } from '../platform/process-table.ts'
 import type { StoreIdentity } from '../ports/store.ts'
 import { storeFormat } from './migrations/migrations.ts'
@@ -158,7 +158,7 @@ export function writeWhole(path: string, value: unknown): void {
     renameSync(temporary, path)
   } catch (error) {
     removeFile(temporary)
-    throw diskFullOr(error, path)
+    throw diskErrorOr(error, path)
   }
   const folder = openSync(dirname(path), 'r')
   try {

@@ -40,6 +40,14 @@ describe('the command line', () => {
     expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument', details: { argument: args[2] } })
   })
 
+  test('refuses a command of which only the first word was given, where a program reads the answer', async () => {
+    const half = new CommanderError(2, 'commander.help', '(outputHelp)')
+
+    expect(usageError(half)).toBeUndefined()
+    expect(usageError(half, { isJson: true })).toMatchObject({ code: 'invalid_argument' })
+    expect(usageError(new CommanderError(0, 'commander.help', '(outputHelp)'), { isJson: true })).toBeUndefined()
+  })
+
   test('refuses an unknown command by name and suggests the nearest', async () => {
     expect(await refusalOf(['mesh', 'memebrs'])).toMatchObject({
       message: expect.stringContaining('memebrs'),

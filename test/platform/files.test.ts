@@ -6,6 +6,7 @@ import { NfltrError } from '../../src/core/errors.ts'
 import { freeBytes } from '../../src/platform/disk.ts'
 import {
   createFileExclusively,
+  diskErrorOr,
   ensurePrivateFolder,
   readPrivateFile,
   writeFileAtomically,
@@ -116,5 +117,27 @@ describe('the folder of sockets', () => {
     expect(await codeOf(shortRunDir(join(folder, 'z'.repeat(90)), [join(folder, 'y'.repeat(90))]))).toBe(
       'path_too_long',
     )
+  })
+})
+
+describe('what a disk refuses', () => {
+  const refusal = (code: string): unknown => diskErrorOr(Object.assign(new Error(code), { code }), '/a/home')
+
+  test.each([
+    ['ENOSPC', 'disk_full'],
+    ['EDQUOT', 'disk_full'],
+    ['EROFS', 'store_failed'],
+    ['EIO', 'store_failed'],
+  ])('with %s is named as %s, with the path and what to do', (code, named) => {
+    expect(refusal(code)).toMatchObject({
+      code: named,
+      message: expect.stringContaining('/a/home'),
+      hint: expect.any(String),
+    })
+  })
+
+  test('for any other reason stays as it came', () => {
+    expect(refusal('ENOENT')).toMatchObject({ message: 'ENOENT' })
+    expect(refusal('ENOENT')).not.toBeInstanceOf(NfltrError)
   })
 })

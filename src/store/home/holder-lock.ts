@@ -38,7 +38,7 @@ const attemptsMax = 20
 /**
  * Takes a lock for this process, until released or until the process ends.
  *
- * @throws {NfltrError} `key_held` with `details` `pid`, `host`, `since_ms`
+ * @throws {NfltrError} `key_held` with `details` `pid`, `host`, `since`
  */
 export async function takeLock(place: LockPlace, what: string): Promise<Held> {
   await ensurePrivateFolder(place.folder)
@@ -124,7 +124,7 @@ function held(place: LockPlace, found: { what: string; holder: Holder; number: n
       hint: isElsewhere
         ? `If nothing of nfltr runs on ${holder.host} any more, remove ${pathOf(place, number)}.`
         : 'Wait until it ends, or end it.',
-      details: { pid: holder.pid, host: holder.host, since_ms: holder.sinceMs },
+      details: { pid: holder.pid, host: holder.host, since: new Date(holder.sinceMs).toISOString() },
     },
   )
 }
