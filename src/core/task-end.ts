@@ -1,7 +1,16 @@
 import type { Attempt, LostGround } from './attempt.ts'
 import { type AttemptResult, type MessageReport, noUsage, type Outcome, type Reason, type Stage } from './model.ts'
 import type { Decline } from './placement.ts'
-import { type Agent, currentTask, type ResultEntry, refOf, type Steer, type Task, type TaskEnd } from './task-record.ts'
+import {
+  type Agent,
+  canContinue,
+  currentTask,
+  type ResultEntry,
+  refOf,
+  type Steer,
+  type Task,
+  type TaskEnd,
+} from './task-record.ts'
 import { type AgentEffect, type AgentStep, type StepContext, saved, withTask } from './task-step.ts'
 
 export interface AcceptedResult {
@@ -32,7 +41,8 @@ export function acceptResult(agent: Agent, task: Task, accepted: AcceptedResult)
   }
   const next: Task = isLate ? { ...task, lateEnd: end } : settle({ ...task, steers: reported.steers }, end)
   const known = agent.sessionId ?? result.sessionId
-  const state = withTask(known === undefined ? agent : { ...agent, sessionId: known }, next)
+  const ended = withTask(known === undefined ? agent : { ...agent, sessionId: known }, next)
+  const { state, messages } = isLate ? { state: ended, messages: [] } : closeMessages(ended)
   const entry: ResultEntry = {
     ...entryBase(agent, task, context),
     attempt: attempt.number,
@@ -44,7 +54,7 @@ export function acceptResult(agent: Agent, task: Task, accepted: AcceptedResult)
     details: result.details,
     machine: attempt.machine,
     usage: result.usage,
-    messages: reported.messages,
+    messages: [...reported.messages, ...messages],
     isLate,
     isSuperseded,
     ...(accepted.isMaybeSeen ? { isMaybeSeen: true } : {}),
@@ -74,6 +84,23 @@ function reportSteers(
   }
   const all = [...next, ...forgotten.map((report): Steer => ({ ...report, isReported: true }))]
   return { messages: [...reports].map(([messageId, state]) => ({ messageId, state })), steers: all }
+}
+
+/** Where no turn can follow, what no turn took is told now: nothing else would ever tell it. */
+function closeMessages(ended: Agent): { readonly state: Agent; readonly messages: readonly MessageReport[] } {
+  if (canContinue(ended)) return { state: ended, messages: [] }
+  const messages: MessageReport[] = []
+  const tasks = ended.tasks.map((task) => {
+    if (task.steers.every(({ isReported }) => isReported)) return task
+    const steers = task.steers.map((steer): Steer => {
+      if (steer.isReported) return steer
+      const state = isFinal(steer.state) ? steer.state : 'not_taken'
+      messages.push({ messageId: steer.messageId, state })
+      return { ...steer, state, isReported: true }
+    })
+    return { ...task, steers }
+  })
+  return { state: { ...ended, tasks }, messages }
 }
 
 /** A message that the node has not answered yet is left open: its answer comes, and may start the next turn. */
@@ -115,6 +142,7 @@ export function endHere(agent: Agent, how: HubsEnd, context: StepContext): Agent
     isSuperseded: false,
   }
   const steers = task.steers.map((steer) => ({ ...steer, isReported: true }))
+  const closed = closeMessages(withTask(agent, settle({ ...task, steers }, end)))
   const machine = how.attempt?.machine ?? agent.home?.machine ?? agent.filters.machine
   const entry: ResultEntry = {
     ...entryBase(agent, task, context),
@@ -127,10 +155,10 @@ export function endHere(agent: Agent, how: HubsEnd, context: StepContext): Agent
     declines: how.declines ?? [],
     details: how.message === undefined ? {} : { message: how.message },
     ...(machine === undefined ? {} : { machine }),
-    messages,
+    messages: [...messages, ...closed.messages],
   }
   const deliver: AgentEffect = { type: 'deliver', entry }
-  return saved(withTask(agent, settle({ ...task, steers }, end)), [deliver])
+  return saved(closed.state, [deliver])
 }
 
 /** Review passes everything through, so accept and settle are one batch. */

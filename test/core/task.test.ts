@@ -320,6 +320,24 @@ describe('messages to an agent', () => {
     expect(stepAgent(state, messageState('msg_1', 'not_taken'), context).effects).toEqual([])
   })
 
+  test('are told as not taken by a result after which no turn can follow', () => {
+    const { state, effects } = run(placed, claimed, send('msg_1'), ended({ outcome: 'rejected' }))
+
+    expect(effect(effects, 'deliver')?.entry.messages).toEqual([{ messageId: 'msg_1', state: 'not_taken' }])
+    expect(stepAgent(state, messageState('msg_1', 'not_taken'), context).effects).toEqual([])
+  })
+
+  test('to an earlier turn are told as not taken once no turn can follow', () => {
+    const second = { type: 'placed', attemptId: 'att_2', peerId: 'peer_a', machine: 'gpu' } as const
+    const { effects } = run(placed, claimed, started, send('msg_1'), ended(), send('msg_2', 'tsk_2'), second, {
+      type: 'attempt',
+      attemptId: 'att_2',
+      event: { type: 'lost', ground: 'silent', message: 'gone' },
+    })
+
+    expect(effect(effects, 'deliver')?.entry.messages).toEqual([{ messageId: 'msg_1', state: 'not_taken' }])
+  })
+
   test('lose to a stop', () => {
     const { effects } = run(placed, claimed, started, send('msg_1'), { type: 'stop' }, ended({ outcome: 'stopped' }))
 
