@@ -4,6 +4,8 @@ import type { World } from './world.ts'
 interface Item {
   readonly arrive: () => void
   isLost: boolean
+  /** Its time has come: it is handed over as soon as all before it were, and nothing holds it back. */
+  isDue: boolean
 }
 
 /** Delays of one direction between two processes, in milliseconds. */
@@ -19,8 +21,8 @@ export class Pipe {
   readonly #delays: PipeDelays
   /** Whether nothing gets through at present; what would arrive is held, as in a network that drops and a sender that repeats. */
   readonly #isClogged: () => boolean
-  #items: Item[] = []
-  #held: Item[] = []
+  /** What is under way or held back, in the order in which it was sent. */
+  readonly #items: Item[] = []
   #lastArrivalMs = 0
   #isCut = false
 
@@ -41,42 +43,35 @@ export class Pipe {
     const { baseMs, jitterMs } = this.#delays
     const atMs = Math.max(this.#world.nowMs + baseMs + this.#random.next() * jitterMs, this.#lastArrivalMs + 0.001)
     this.#lastArrivalMs = atMs
-    const item: Item = { arrive, isLost: false }
+    const item: Item = { arrive, isLost: false, isDue: false }
     this.#items.push(item)
-    this.#world.after(atMs - this.#world.nowMs, () => this.#arrived(item))
+    this.#world.after(atMs - this.#world.nowMs, () => {
+      item.isDue = true
+      this.#handOver()
+    })
   }
 
   /** Breaks at some byte of what is under way: a first part of it still arrives, the rest is lost. */
   cut(): void {
     if (this.#isCut) return
     this.#isCut = true
-    const all = [...this.#held, ...this.#items]
-    const kept = this.#random.int(0, all.length)
-    for (const item of all.slice(kept)) item.isLost = true
-    if (kept < all.length) this.#world.count('link broken with frames under way')
+    const kept = this.#random.int(0, this.#items.length)
     // A network that holds everything back has nothing more to hand over.
-    this.#held = []
+    for (const [index, item] of this.#items.entries()) if (index >= kept || item.isDue) item.isLost = true
+    if (kept < this.#items.length) this.#world.count('link broken with frames under way')
   }
 
-  /** Lets out what was held. */
+  /** Lets out what was held, unless something else still holds it. */
   unclog(): void {
-    const held = this.#held
-    this.#held = []
-    for (const [index, item] of held.entries()) {
-      this.#items.push(item)
-      this.#world.after(this.#delays.baseMs + index * 0.001, () => this.#arrived(item))
-    }
-    this.#lastArrivalMs = Math.max(this.#lastArrivalMs, this.#world.nowMs + this.#delays.baseMs + held.length * 0.001)
+    if (this.#items[0]?.isDue === true) this.#world.after(this.#delays.baseMs, () => this.#handOver())
   }
 
-  #arrived(item: Item): void {
-    const index = this.#items.indexOf(item)
-    if (index >= 0) this.#items.splice(index, 1)
-    if (item.isLost) return
-    if (this.#held.length > 0 || this.#isClogged()) {
-      this.#held.push(item)
-      return
-    }
-    item.arrive()
+  /** One at a time: what the receiver makes of one comes before the next. */
+  #handOver(): void {
+    const [first] = this.#items
+    if (first?.isDue !== true || this.#isClogged()) return
+    this.#items.shift()
+    if (!first.isLost) first.arrive()
+    if (this.#items[0]?.isDue === true) this.#world.after(0.001, () => this.#handOver())
   }
 }

@@ -62,11 +62,18 @@ export async function simulate(seed: number, options: SimulateOptions = {}): Pro
     const run = new Run(world, scenario)
     await run.run()
     options.onEnd?.(run.scene)
+    // What the last event left rejected is told only now, and belongs to this seed.
+    await turn()
   } finally {
     process.off('unhandledRejection', onRejection)
   }
   const { traceHash, steps, nowMs, violations, counts, lastTrace, planned } = world
   return { seed, traceHash, steps, virtualMs: nowMs, violations, counts, lastTrace, planned }
+}
+
+/** One turn of the event loop. Nothing of the simulated world goes on any more. */
+function turn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
 }
 
 class Run {
