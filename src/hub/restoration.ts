@@ -55,6 +55,8 @@ export class Restoration {
   #beganAtMs: number | undefined
   /** Nodes whose session began anew and has not caught up since. */
   readonly #justRestarted = new Set<string>()
+  /** Nodes that have said all they have since this process began, and so what a store put back before that does not know. */
+  readonly #told = new Set<string>()
   readonly #untold: Set<string>
   readonly #held: Set<string>
   /** Tasks that waited for a place when this process began: its store may have been put back, and nobody has told it yet. */
@@ -90,6 +92,7 @@ export class Restoration {
   restarted(tx: Transaction, peerId: string, { side, incarnation }: LaneRestart): void {
     const { agents, mailbox, nameOf } = this.#parts
     this.#justRestarted.add(peerId)
+    this.#told.delete(peerId)
     if (side === 'own') {
       this.#begin(tx, incarnation)
       return
@@ -142,6 +145,7 @@ export class Restoration {
 
   /** The node has caught up: whatever it had to say is here. */
   told(peerId: string): void {
+    this.#told.add(peerId)
     if (!this.#untold.has(peerId)) return
     void this.#parts.engine.transact((tx) => {
       this.#untold.delete(peerId)
@@ -169,7 +173,7 @@ export class Restoration {
     const { agents, mailbox } = this.#parts
     this.#incarnation = incarnation
     this.#beganAtMs = this.#parts.clock.nowMs()
-    for (const peerId of this.#parts.nodes()) this.#untold.add(peerId)
+    for (const peerId of this.#parts.nodes()) if (!this.#told.has(peerId)) this.#untold.add(peerId)
     this.#held.clear()
     for (const agent of agents.queued()) this.#held.add(currentTask(agent).taskId)
     this.#keep(tx)
