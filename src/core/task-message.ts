@@ -47,6 +47,9 @@ export function followMessage(agent: Agent, event: Extract<AgentEvent, { type: '
   const steer = task?.steers.find((candidate) => candidate.messageId === event.messageId)
   if (task === undefined || steer === undefined || steer.isReported) return unchanged(agent)
   if (steer.state !== 'sent' && steer.state !== 'accepted') return unchanged(agent)
+  // What an attempt before the newest did not take is with the newest; what it took, it took.
+  const isEarlier = task.attempts.at(-1)?.attemptId !== event.attemptId
+  if (isEarlier && (event.state === 'accepted' || event.state === 'not_taken')) return unchanged(agent)
   // A turn that is over and said nothing of the message never had it: the text is not lost, it starts the next turn.
   const isLeftOver = event.state === 'not_taken' && task.end !== undefined
   const next = { ...steer, state: event.state, isReported: isLeftOver }

@@ -270,6 +270,15 @@ describe('messages to an agent', () => {
     expect(currentTask(state).steers).toEqual([{ messageId: 'msg_1', state: 'waiting', isReported: false }])
   })
 
+  test('are with the newest attempt, whatever one that declined did not take', () => {
+    const again: AgentEvent = { ...placed, attemptId: 'att_2' }
+    const { state } = run(placed, send('msg_1'), declined(), again)
+    const taken = { ...messageState('msg_1', 'taken'), attemptId: 'att_2' } as AgentEvent
+
+    expect(stepAgent(state, messageState('msg_1', 'not_taken'), context)).toEqual({ state, effects: [] })
+    expect(currentTask(stepAgent(state, taken, context).state).steers[0]).toMatchObject({ state: 'taken' })
+  })
+
   test('start the next turn of an idle agent in its session', () => {
     const { state, effects } = run(placed, claimed, started, ended(), send('msg_1', 'tsk_2'))
     const claim = stepAgent(state, { ...placed, attemptId: 'att_2' }, context).effects
