@@ -2,13 +2,14 @@
  * `npm run sim`: runs seeds and tells which broke a promise. `--seed N` runs one, and `--trace` shows all of it; `--seeds N`
  * runs N from `--from` on; `--scenario NAME` in a world of `sim/regressions/`; `--keep A,B` does only these of what the seed
  * plans; `--workers N` in so many threads; `--stop` ends with the first that failed; `--json` prints one document;
- * `--figures` writes docs/reference/figures/sim.json; `--report FILE` leaves the counts where `.ci/run` adds them up. The
- * last line counts.
+ * `--figures` writes docs/reference/figures/sim.json; `--resume FILE` notes there what was run, and goes on where an earlier
+ * run with this file was ended; `--report FILE` leaves the counts where `.ci/run` adds them up. The last line counts.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { dirname } from 'node:path'
 import { parseArgs } from 'node:util'
+import { Checkpoint } from './checkpoint.ts'
 import { originOf, writeFigures } from './figures.ts'
 import { runSeed } from './run-seed.ts'
 import { readScenario } from './scenarios.ts'
@@ -33,6 +34,7 @@ interface Options {
   readonly isStop: boolean
   readonly isFigures: boolean
   readonly report: string | undefined
+  readonly checkpoint: Checkpoint | undefined
 }
 
 function readOptions(): Options {
@@ -49,6 +51,7 @@ function readOptions(): Options {
       stop: { type: 'boolean', default: false },
       figures: { type: 'boolean', default: false },
       report: { type: 'string' },
+      resume: { type: 'string' },
     },
   })
   const scenario = values.scenario === undefined ? undefined : readScenario(values.scenario)
@@ -70,6 +73,7 @@ function readOptions(): Options {
     isStop: values.stop,
     isFigures: values.figures,
     report: values.report,
+    checkpoint: values.resume === undefined ? undefined : new Checkpoint(values.resume, originOf()),
   }
 }
 
@@ -92,13 +96,19 @@ async function runAll(options: Options, tally: Tally): Promise<readonly Outcome[
     if (failed.length < 3) failed.push(outcome)
     return !options.isStop
   }
-  const { plan, workers } = options
+  const { plan, workers, checkpoint } = options
+  for (const outcome of checkpoint?.outcomes ?? []) take(outcome)
+  const left = options.seeds.slice(checkpoint?.outcomes.length ?? 0)
+  const keep = (outcome: Outcome): boolean => {
+    checkpoint?.add(outcome)
+    return take(outcome)
+  }
   const [only] = options.seeds
   if (options.seeds.length === 1 && only !== undefined) {
     const onTrace = options.isTrace ? { onTrace: (line: string) => console.log(line) } : {}
     take(await runSeed(only, { ...plan, ...onTrace, isReplayed: true }))
   } else {
-    await runSeeds(options.seeds, { workers, take, plan })
+    await runSeeds(left, { workers, take: keep, plan })
   }
   return failed
 }
@@ -161,7 +171,13 @@ async function main(): Promise<void> {
   if (origin !== undefined) {
     const { seconds: _seconds, ...figures } = summary
     const [first = 0] = options.seeds
-    writeFigures('sim', origin, { seed: first, ...figures, block_seeds: blockSeeds, block_hashes: tally.blocks() })
+    writeFigures('sim', origin, {
+      ...(options.checkpoint === undefined ? {} : { wall_ms: options.checkpoint.spentMs }),
+      seed: first,
+      ...figures,
+      block_seeds: blockSeeds,
+      block_hashes: tally.blocks(),
+    })
   }
   if (options.report !== undefined) report(options.report, tally.failures + missing.length, summary)
   if (tally.failures + missing.length > 0) process.exitCode = 1
