@@ -9,7 +9,7 @@ import { Tally } from './tally.ts'
 const folder = mkdtempSync(join(tmpdir(), 'nfltr-checkpoint-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const name = { commit: 'abc', arguments: ['--seeds', '3'] }
+const name = { commit: 'abc', from: 1, scenario: undefined, keep: undefined }
 
 describe('a long run that was ended', () => {
   test('goes on behind the last whole outcome and comes to the same', async () => {
@@ -32,11 +32,11 @@ describe('a long run that was ended', () => {
     expect(new Checkpoint(path, name).outcomes).toHaveLength(3)
   })
 
-  test('is not taken for one of another commit or with other arguments', () => {
+  test('is not taken for one of another commit or another world', () => {
     const path = join(folder, 'other.jsonl')
     new Checkpoint(path, name)
 
     expect(() => new Checkpoint(path, { ...name, commit: 'def' })).toThrow(/another run/)
-    expect(() => new Checkpoint(path, { ...name, arguments: [] })).toThrow(/another run/)
+    expect(() => new Checkpoint(path, { ...name, scenario: 'store-lost' })).toThrow(/another run/)
   })
 })

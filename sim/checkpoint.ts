@@ -2,10 +2,12 @@ import { appendFileSync, existsSync, mkdirSync, readFileSync, truncateSync, writ
 import { dirname } from 'node:path'
 import type { Outcome } from './simulate.ts'
 
-/** What a run of seeds is: one with another commit or other arguments is another run. */
+/** What makes two runs parts of one: the same code and the same worlds, from the same seed on. How far each goes is its own. */
 interface RunName {
   readonly commit: string
-  readonly arguments: readonly string[]
+  readonly from: number
+  readonly scenario: string | undefined
+  readonly keep: string | undefined
 }
 
 interface OutcomeLine extends Omit<Outcome, 'counts'> {
@@ -26,9 +28,9 @@ export class Checkpoint {
   readonly #earlierMs: number
 
   /** @throws {TypeError} where the file is of another run */
-  constructor(path: string, { commit, arguments: args }: RunName) {
+  constructor(path: string, { commit, from, scenario, keep }: RunName) {
     this.#path = path
-    const name = JSON.stringify({ commit, arguments: args })
+    const name = JSON.stringify({ commit, from, scenario, keep })
     const lines = existsSync(path) ? wholeLines(path) : []
     const [first, ...rest] = lines
     if (first === undefined) {

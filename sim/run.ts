@@ -73,7 +73,15 @@ function readOptions(): Options {
     isStop: values.stop,
     isFigures: values.figures,
     report: values.report,
-    checkpoint: values.resume === undefined ? undefined : new Checkpoint(values.resume, originOf()),
+    checkpoint:
+      values.resume === undefined
+        ? undefined
+        : new Checkpoint(values.resume, {
+            commit: originOf().commit,
+            from,
+            scenario: values.scenario,
+            keep: values.keep,
+          }),
   }
 }
 
@@ -97,8 +105,9 @@ async function runAll(options: Options, tally: Tally): Promise<readonly Outcome[
     return !options.isStop
   }
   const { plan, workers, checkpoint } = options
-  for (const outcome of checkpoint?.outcomes ?? []) take(outcome)
-  const left = options.seeds.slice(checkpoint?.outcomes.length ?? 0)
+  const earlier = checkpoint?.outcomes.slice(0, options.seeds.length) ?? []
+  for (const outcome of earlier) take(outcome)
+  const left = options.seeds.slice(earlier.length)
   const keep = (outcome: Outcome): boolean => {
     checkpoint?.add(outcome)
     return take(outcome)
