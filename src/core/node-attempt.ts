@@ -4,7 +4,7 @@ import type { AttemptRef } from './messages.ts'
 import { declineAnswer, onClaim, recalled } from './node-attempt-claim.ts'
 import { driveWaiting, onSteer, onStop, onWoke } from './node-attempt-commands.ts'
 import { end, settleMessages } from './node-attempt-end.ts'
-import type { NodeAttempt, NodeAttemptEffect, NodeAttemptEvent, QueuedSteer } from './node-attempt-state.ts'
+import type { NodeAttempt, NodeAttemptEvent, QueuedSteer } from './node-attempt-state.ts'
 import { declineKeptMs, isOpen, type NodeAttemptStep, nothing, persist, tombstoneKeptMs } from './node-attempt-step.ts'
 
 /**
@@ -106,13 +106,8 @@ function onNotPrepared(
     claim: undefined,
     steers: [],
   }
-  const untaken = state.steers.map(
-    ({ messageId }): NodeAttemptEffect => ({
-      type: 'send',
-      message: { type: 'message', ref: state.ref, messageId, state: 'not_taken' },
-    }),
-  )
-  return persist(declined, [...untaken, ...declineAnswer(declined), { type: 'release_slot' }])
+  // What it was given goes with the turn to wherever that is taken.
+  return persist(declined, [...declineAnswer(declined), { type: 'release_slot' }])
 }
 
 function onMessageState(

@@ -192,7 +192,9 @@ function backToPlacement(
     ...task.declines.filter((earlier) => earlier.peerId !== attempt.peerId),
     { peerId: attempt.peerId, machine: attempt.machine, reason, message, isPermanent },
   ]
-  const steers = task.steers.map((steer) => (steer.state === 'sent' ? { ...steer, state: 'waiting' as const } : steer))
+  const steers = task.steers.map((steer) =>
+    steer.state === 'sent' || steer.state === 'accepted' ? { ...steer, state: 'waiting' as const } : steer,
+  )
   const { home: _, ...homeless } = agent
   const released = agent.sessionId === undefined ? homeless : agent
   const state = withTask(released, { ...task, stage: 'quote', declines, steers })

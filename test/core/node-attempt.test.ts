@@ -90,7 +90,7 @@ describe('a claim', () => {
     }
     const steered = lived(claimEvent(), events.steer)
 
-    expect(sent(effects(steered, event))).toEqual(['message', 'declined'])
+    expect(sent(effects(steered, event))).toEqual(['declined'])
     expect(types(effects(steered, event))).toContain('release_slot')
     expect(effects(running(), event)).toEqual([])
   })

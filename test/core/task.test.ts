@@ -270,6 +270,12 @@ describe('messages to an agent', () => {
     expect(currentTask(state).steers).toEqual([{ messageId: 'msg_1', state: 'waiting', isReported: false }])
   })
 
+  test('that a node had accepted before it declined wait again too', () => {
+    const { state } = run(placed, send('msg_1'), messageState('msg_1', 'accepted'), declined())
+
+    expect(currentTask(state).steers).toMatchObject([{ messageId: 'msg_1', state: 'waiting' }])
+  })
+
   test('are with the newest attempt, whatever one that declined did not take', () => {
     const again: AgentEvent = { ...placed, attemptId: 'att_2' }
     const { state } = run(placed, send('msg_1'), declined(), again)
