@@ -1,11 +1,20 @@
 import type { MemberFacts, PeerFacts } from '../src/ports/peers.ts'
+import type { DiskRecords } from '../src/store/disk-records.ts'
 import { calmDisk, type DiskMood } from './store.ts'
 import { WatchedDisk } from './watched-disk.ts'
 import type { World } from './world.ts'
 
-/** What every simulated process is made of: the world, an empty disk of its own, and how that behaves. */
-export function partsOf(world: World, name: string): { world: World; disk: WatchedDisk; mood: DiskMood } {
-  return { world, disk: diskOf(world, name), mood: { ...calmDisk, isFull: false } }
+/**
+ * What every simulated process is made of: the world, an empty disk of its own, and how that behaves.
+ *
+ * @param records - where the disk has what is written to it; undefined: in memory
+ */
+export function partsOf(
+  world: World,
+  name: string,
+  records?: DiskRecords,
+): { world: World; disk: WatchedDisk; mood: DiskMood } {
+  return { world, disk: diskOf(world, name, records), mood: { ...calmDisk, isFull: false } }
 }
 
 export function factsOf(name: string, kind: 'hub' | 'node', hubId?: string): PeerFacts {
@@ -32,7 +41,7 @@ export function memberOf(name: string, kind: 'hub' | 'node'): MemberFacts {
   }
 }
 
-function diskOf(world: World, name: string): WatchedDisk {
+function diskOf(world: World, name: string, records: DiskRecords | undefined): WatchedDisk {
   const id = [...world.random(`store/${name}`).bytes(16)].map((byte) => byte.toString(16).padStart(2, '0')).join('')
-  return new WatchedDisk({ storeId: id, incarnation: 1 })
+  return new WatchedDisk({ storeId: id, incarnation: 1 }, records)
 }

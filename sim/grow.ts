@@ -1,12 +1,14 @@
 /**
  * `npm run growth`: much work in a world in which nothing goes wrong, and what it costs as it grows: `--nodes N`, `--tasks N`
- * in all; `--meshes N` hubs that share them, `--in-flight N` agents of each; `--json` prints one document; `--figures` writes
- * docs/reference/figures/growth.json.
+ * in all; `--meshes N` hubs that share them, `--in-flight N` agents of each; `--workers N` threads, one for each processor where
+ * nothing is said; `--json` prints one document; `--figures` writes docs/reference/figures/growth.json.
  */
+import { availableParallelism } from 'node:os'
 import { memoryUsage } from 'node:process'
 import { parseArgs } from 'node:util'
 import { originOf, writeFigures } from './figures.ts'
-import { type GrowthReading, grow } from './growth.ts'
+import type { GrowthReading } from './growing-meshes.ts'
+import { grow } from './growth.ts'
 
 interface Measured extends GrowthReading {
   /** Since the run began. */
@@ -24,6 +26,7 @@ const { values } = parseArgs({
     tasks: { type: 'string', default: '10000' },
     meshes: { type: 'string' },
     'in-flight': { type: 'string', default: '200' },
+    workers: { type: 'string', default: String(availableParallelism()) },
     json: { type: 'boolean', default: false },
     figures: { type: 'boolean', default: false },
   },
@@ -34,6 +37,7 @@ const plan = {
   tasks: Number(values.tasks),
   meshes: values.meshes === undefined ? Math.ceil(nodes / 1_000) : Number(values.meshes),
   inFlight: Number(values['in-flight']),
+  workers: Number(values.workers),
 }
 for (const [name, value] of Object.entries(plan)) {
   if (!Number.isSafeInteger(value) || value < 1) throw new TypeError(`--${name} takes a whole number above 0`)
@@ -62,6 +66,7 @@ const summary = {
   tasks: total.tasks,
   meshes: plan.meshes,
   in_flight: plan.inFlight,
+  workers: plan.workers,
   events: total.events,
   events_per_second: Math.round(total.events / seconds),
   virtual_seconds: Math.round(total.virtualMs / 1_000),

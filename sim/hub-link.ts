@@ -8,6 +8,12 @@ import type { SeededRandom } from './random.ts'
 /** How often one call is repeated under its key when hubs die under it: as the adapter does. */
 const repeatsMax = 5
 
+/** A request on its way; empty once it was answered. */
+interface Asked {
+  fail: (() => void) | undefined
+  gone: AbortController | undefined
+}
+
 /**
  * The adapter's way to its hub: a local socket that ends with either side. The hub is started where none runs; a call that
  * lost its hub is repeated under its key.
@@ -73,25 +79,35 @@ export class HubLink {
 
   #send<T>(work: (hub: Hub, gone: AbortSignal) => Promise<T>, cancelled?: AbortSignal): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const down = new NfltrError('link_down', 'The hub went away before it answered.')
       this.#life.after(this.#trip(), () => {
         const { hub, life } = this.#hub
-        if (hub === undefined || life?.isAlive !== true) return reject(down)
+        if (hub === undefined || life?.isAlive !== true) return reject(hubGone())
         const gone = new AbortController()
-        const leave = (): void => life.after(this.#trip(), () => gone.abort())
-        this.#life.onDeath(leave)
-        cancelled?.addEventListener('abort', leave, { once: true })
-        cancelled?.addEventListener('abort', () => reject(down), { once: true })
-        life.onDeath(() => this.#life.after(this.#trip(), () => reject(down)))
+        const asked: Asked = { fail: () => reject(hubGone()), gone }
+        this.#watch(asked, life, cancelled)
+        const back = (deliver: () => void): void =>
+          this.#back(life, () => {
+            asked.fail = undefined
+            asked.gone = undefined
+            deliver()
+          })
         life.reach(() => {
           work(hub, gone.signal).then(
-            (value) => this.#back(life, () => resolve(value)),
-            (error: unknown) =>
-              this.#back(life, () => reject(error instanceof Error ? error : new Error(String(error)))),
+            (value) => back(() => resolve(value)),
+            (error: unknown) => back(() => reject(error instanceof Error ? error : new Error(String(error)))),
           )
         })
       })
     })
+  }
+
+  /** Each side sees the other end. Both lives remember it for as long as they last, and so it holds next to nothing itself. */
+  #watch(asked: Asked, hubLife: Life, cancelled: AbortSignal | undefined): void {
+    const leave = (): void => hubLife.after(this.#trip(), () => asked.gone?.abort())
+    this.#life.onDeath(leave)
+    cancelled?.addEventListener('abort', leave, { once: true })
+    cancelled?.addEventListener('abort', () => asked.fail?.(), { once: true })
+    hubLife.onDeath(() => this.#life.after(this.#trip(), () => asked.fail?.()))
   }
 
   /** An answer that is written into the socket may still be lost with its hub. */
@@ -103,4 +119,8 @@ export class HubLink {
   #trip(): number {
     return 0.05 + this.#random.next() * 3
   }
+}
+
+function hubGone(): NfltrError {
+  return new NfltrError('link_down', 'The hub went away before it answered.')
 }

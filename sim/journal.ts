@@ -1,4 +1,6 @@
+import { deserialize, serialize } from 'node:v8'
 import type { JournalBody, JournalRecord } from '../src/core/journal.ts'
+import type { DiskRecords } from '../src/store/disk-records.ts'
 import type { SeededRandom } from './random.ts'
 import type { DiskMood } from './store.ts'
 import type { World } from './world.ts'
@@ -32,6 +34,7 @@ export class Journal {
   readonly #mood: DiskMood
   readonly #startMs: number
   #records: JournalRecord[] = []
+  #shelf: { readonly records: DiskRecords; readonly key: string } | undefined
   #synced = 0
   #isSyncing = false
   #isSyncWanted = false
@@ -47,7 +50,8 @@ export class Journal {
   }
 
   get records(): readonly JournalRecord[] {
-    return this.#records
+    const bytes = this.#shelf?.records.get(this.#shelf.key)
+    return bytes === undefined ? this.#records : (deserialize(bytes) as readonly JournalRecord[])
   }
 
   /** How many records are on disk for certain. */
@@ -79,6 +83,7 @@ export class Journal {
 
   /** The machine lost power: of what was not synced only a first part is there. @returns how many records are gone */
   loseUnsynced(): number {
+    if (this.#shelf !== undefined) return 0
     const kept = this.#random.int(this.#synced, this.#records.length)
     const lost = this.#records.length - kept
     this.#records = this.#records.slice(0, kept)
@@ -88,7 +93,14 @@ export class Journal {
 
   /** Whoever reads what a dead keeper left makes it durable first. */
   syncRest(): void {
-    this.#synced = this.#records.length
+    this.#synced = this.records.length
+  }
+
+  /** Its keeper has ended, and all of it is on disk: it leaves memory for good. */
+  putAway(records: DiskRecords, key: string): void {
+    records.put(key, serialize(this.#records))
+    this.#shelf = { records, key }
+    this.#records = []
   }
 
   /** Calls back whenever there is more to read, or never will be. */

@@ -1,5 +1,6 @@
 import type { JournalBody } from '../src/core/journal.ts'
 import type { KeeperLaunch } from '../src/ports/keepers.ts'
+import type { DiskRecords } from '../src/store/disk-records.ts'
 import { Journal } from './journal.ts'
 import { Program, type ProgramInput, type ProgramLine, type Script } from './program.ts'
 import type { DiskMood } from './store.ts'
@@ -25,8 +26,8 @@ export class KeptAttempt {
   readonly #world: World
   readonly #machine: MachineKeepers
   readonly #deeds: Deeds
-  readonly #written = new Map<string, Promise<void>>()
-  readonly #answered = new Set<string>()
+  #written = new Map<string, Promise<void>>()
+  #answered = new Set<string>()
   #program: Program | undefined
   #isInputClosed = false
   #isStopping = false
@@ -145,7 +146,17 @@ export class KeptAttempt {
     if (this.state !== 'live') return
     this.state = 'ended'
     this.#world.note(`keeper of ${this.attemptId} ended`)
-    this.#append({ type: 'exit', proof: 'scan_clean', ...how })
+    const { shelf } = this.#machine
+    const synced = this.journal.append({ type: 'exit', proof: 'scan_clean', ...how })
+    if (shelf !== undefined) void synced.then(() => this.#putAway(shelf))
+  }
+
+  /** Nothing is asked of the keeper any more, and its program is gone: only the folder is left. */
+  #putAway(shelf: DiskRecords): void {
+    this.#program = undefined
+    this.#written = new Map()
+    this.#answered = new Set()
+    this.journal.putAway(shelf, `journal/${this.attemptId}`)
   }
 
   #append(body: JournalBody): void {
@@ -158,6 +169,8 @@ export class MachineKeepers {
   readonly world: World
   readonly attempts = new Map<string, KeptAttempt>()
   readonly mood: DiskMood
+  /** Where journals go whose keepers have ended; undefined: they stay in memory. */
+  readonly shelf: DiskRecords | undefined
   readonly #deeds: Deeds
   #boot = 1
   #isAsleep = false
@@ -167,7 +180,13 @@ export class MachineKeepers {
 
   constructor(
     name: string,
-    options: { readonly world: World; readonly deeds: Deeds; readonly mood: DiskMood; readonly maxAgents: number },
+    options: {
+      readonly world: World
+      readonly deeds: Deeds
+      readonly mood: DiskMood
+      readonly maxAgents: number
+      readonly shelf?: DiskRecords
+    },
   ) {
     const { world, deeds, maxAgents: allowed } = options
     this.#name = name
@@ -181,6 +200,7 @@ export class MachineKeepers {
       answered: (...what) => deeds.answered(...what),
     }
     this.mood = options.mood
+    this.shelf = options.shelf
   }
 
   get bootId(): string {

@@ -23,6 +23,11 @@ export class Schedule {
     return added
   }
 
+  /** The earliest, which stays; undefined when nothing is left. */
+  get first(): Scheduled | undefined {
+    return this.#heap[0]
+  }
+
   /** The earliest; undefined when nothing is left. */
   take(): Scheduled | undefined {
     const first = this.#heap[0]

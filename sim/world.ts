@@ -127,14 +127,14 @@ export class World {
   async run(options: { readonly untilMs: number; readonly isOver?: () => boolean }): Promise<void> {
     await settled()
     while (!this.isBroken && options.isOver?.() !== true) {
-      const next = this.#schedule.take()
+      const next = this.#schedule.first
       if (next === undefined) return
-      if (next.isCancelled) continue
-      if (next.atMs > options.untilMs) {
-        this.#schedule.add(next.atMs, next.run)
+      if (!next.isCancelled && next.atMs > options.untilMs) {
         this.#nowMs = options.untilMs
         return
       }
+      this.#schedule.take()
+      if (next.isCancelled) continue
       this.#instantSteps = next.atMs === this.#nowMs ? this.#instantSteps + 1 : 0
       if (this.#instantSteps > instantStepsMax) {
         this.violate('no-bugs', 'one instant never ended')
