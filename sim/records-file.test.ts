@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest'
+import type { StoreOperation } from '../src/ports/store.ts'
 import { MemoryDisk } from '../src/store/memory-disk.ts'
+import { SeededRandom } from './random.ts'
 import { RecordsFile } from './records-file.ts'
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text)
+const textOf = (value: Uint8Array | undefined): string | undefined => value && new TextDecoder().decode(value)
 
 test('each disk in a file has its own records, in key order, as last written', () => {
   const file = new RecordsFile()
@@ -19,5 +22,24 @@ test('each disk in a file has its own records, in key order, as last written', (
   expect(one.read('b/2')).toEqual(bytes('anew'))
   expect(one.read('a/1')).toBeUndefined()
   expect(other.entries()).toEqual([{ key: 'b/1', value: new Uint8Array() }])
+  file.close()
+})
+
+test('a disk in a file reads the same, however much waits to be written', () => {
+  const file = new RecordsFile()
+  const [inFile, inMemory] = [new MemoryDisk(undefined, file.disk()), new MemoryDisk()]
+  const random = new SeededRandom(1, 'records')
+  for (let step = 0; step < 120_000; step++) {
+    const key = `k/${random.int(0, 59_999)}`
+    const batch: readonly StoreOperation[] = [
+      random.chance(0.2) ? { type: 'delete', key } : { type: 'put', key, value: bytes(String(step)) },
+    ]
+    inFile.apply(batch)
+    inMemory.apply(batch)
+  }
+  const keys = Array.from({ length: 60_000 }, (_, index) => `k/${index}`)
+
+  expect(keys.filter((key) => textOf(inFile.read(key)) !== textOf(inMemory.read(key)))).toEqual([])
+  expect(inFile.keys('k/1', 'k/3')).toEqual(inMemory.keys('k/1', 'k/3'))
   file.close()
 })

@@ -4,6 +4,9 @@ import type { DiskRecords } from '../src/store/disk-records.ts'
 /** How much of the file is kept in memory, in KiB. */
 const cacheKiB = 32 * 1024
 
+/** Records that wait to be written: most are overwritten or deleted soon after they were new, and never get there. */
+const waitingMax = 50_000
+
 /**
  * The records of many simulated disks in one temporary file, for worlds that have more of them than fit into memory. The file
  * has no name (SQLite removes it as soon as it is open), so that nothing is left of it whatever ends the process.
@@ -11,7 +14,8 @@ const cacheKiB = 32 * 1024
 export class RecordsFile {
   readonly #database: DatabaseSync
   readonly #statements: Statements
-  #disks = 0
+  readonly #disks: FileRecords[] = []
+  #waiting = 0
 
   constructor() {
     this.#database = new DatabaseSync('')
@@ -28,12 +32,20 @@ export class RecordsFile {
 
   /** The records of one more disk: none yet. */
   disk(): DiskRecords {
-    this.#disks += 1
-    return new FileRecords(this.#disks, this.#statements)
+    const disk = new FileRecords(this.#disks.length, this.#statements, () => this.#wait())
+    this.#disks.push(disk)
+    return disk
   }
 
   close(): void {
     this.#database.close()
+  }
+
+  #wait(): void {
+    this.#waiting += 1
+    if (this.#waiting <= waitingMax) return
+    for (const disk of this.#disks) disk.write()
+    this.#waiting = 0
   }
 }
 
@@ -42,26 +54,47 @@ type Statements = Readonly<Record<'get' | 'put' | 'delete' | 'keys', StatementSy
 class FileRecords implements DiskRecords {
   readonly #disk: number
   readonly #statements: Statements
+  readonly #onWaiting: () => void
+  /** What is not in the file yet, by key; `undefined`: it is deleted. */
+  readonly #waiting = new Map<string, Uint8Array | undefined>()
 
-  constructor(disk: number, statements: Statements) {
+  constructor(disk: number, statements: Statements, onWaiting: () => void) {
     this.#disk = disk
     this.#statements = statements
+    this.#onWaiting = onWaiting
   }
 
   get(key: string): Uint8Array | undefined {
+    if (this.#waiting.has(key)) return this.#waiting.get(key)
     const value = this.#statements.get.get(this.#disk, key)?.['value']
     return value instanceof Uint8Array ? value : undefined
   }
 
   put(key: string, value: Uint8Array): void {
-    this.#statements.put.run(this.#disk, key, value)
+    this.#set(key, value)
   }
 
   delete(key: string): void {
-    this.#statements.delete.run(this.#disk, key)
+    this.#set(key, undefined)
   }
 
   keys(from: string, below = '\x7f'): readonly string[] {
+    this.write()
     return this.#statements.keys.all(this.#disk, from, below).map(({ key }) => String(key))
+  }
+
+  /** Puts everything that waits into the file. */
+  write(): void {
+    for (const [key, value] of this.#waiting) {
+      if (value === undefined) this.#statements.delete.run(this.#disk, key)
+      else this.#statements.put.run(this.#disk, key, value)
+    }
+    this.#waiting.clear()
+  }
+
+  #set(key: string, value: Uint8Array | undefined): void {
+    const isNew = !this.#waiting.has(key)
+    this.#waiting.set(key, value)
+    if (isNew) this.#onWaiting()
   }
 }

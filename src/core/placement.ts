@@ -53,10 +53,19 @@ export function place(wish: Wish, nodes: readonly NodeView[]): Placement {
   const candidates = matching(wish, nodes)
   const open = candidates.filter((node) => permanentDecline(wish, node) === undefined)
   if (candidates.length > 0 && open.length === 0) return rejectAll(wish, candidates)
-  const [best] = open
+  const best = open
     .filter((node) => node.isReady && !wish.resting.has(node.peerId) && freeSlots(node) > 0)
-    .sort((a, b) => freeSlots(b) - freeSlots(a) || order(a.name, b.name))
+    .reduce<NodeView | undefined>(
+      (first, node) => (first === undefined || isBefore(node, first) ? node : first),
+      undefined,
+    )
   return best === undefined ? { type: 'wait' } : { type: 'place', peerId: best.peerId, name: best.name }
+}
+
+/** Of two nodes with a free slot the one that is asked first. */
+function isBefore(a: NodeView, b: NodeView): boolean {
+  const [freeA, freeB] = [freeSlots(a), freeSlots(b)]
+  return freeA === freeB ? a.name < b.name : freeA > freeB
 }
 
 /** Nodes that fit by machine and labels, whatever they can or want to do: what `facts.matching_nodes` names. */

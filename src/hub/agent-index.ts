@@ -137,6 +137,11 @@ export class AgentIndex {
     return this.#openAgents().alive.get(peerId) ?? []
   }
 
+  /** Nodes on which attempts of current turns may be running. */
+  workedOn(): Iterable<string> {
+    return this.#openAgents().alive.keys()
+  }
+
   #openAgents(): OpenAgents {
     this.#lists ??= listsOf([...this.#open.values()].sort((a, b) => a.no - b.no))
     return this.#lists

@@ -144,6 +144,11 @@ export class Agents {
     return this.#agents.aliveOn(peerId)
   }
 
+  /** Nodes with attempts that may be running, by PeerId. */
+  workedOn(): Iterable<string> {
+    return this.#agents.workedOn()
+  }
+
   /**
    * What a session opening says of this node's attempts: below these epochs no command counts (rule 5). An opening that does
    * not hold them all leaves the last ones out: what may be running goes first, then the newest.

@@ -164,7 +164,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       .transact((tx) => mailbox.deliverEvent(tx, { source: 'hub', text: damageText(found) }))
       .catch(() => undefined),
   )
-  const nameOf = (peerId: string): string => nodes.all().find((node) => node.peerId === peerId)?.name ?? peerId
+  const nameOf = (peerId: string): string => nodes.nameOf(peerId)
   const graceUntilMs = clock.nowMs() + startGraceMs
   const restoration = await Restoration.load({
     engine,
@@ -214,9 +214,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       await changes.until(() => (isStarted(nodes) ? true : undefined), { untilMs: graceUntilMs })
     },
   }
-  changes.subscribe(() =>
-    sessions.setBusyWhere((peerId) => agents.aliveOn(peerId).length > 0 || nodes.stateOf(peerId) === 'unverifiable'),
-  )
+  changes.subscribe(() => sessions.setBusy(new Set([...agents.workedOn(), ...nodes.unverifiable()])))
   sessions.start()
   watch.start()
   const membersGone = new MembersGone({

@@ -12,6 +12,14 @@ export interface LinkProofParts {
   readonly lastHeardAtMs: (peerId: string) => number | undefined
 }
 
+/** How the hub's own link stands at one moment. */
+export interface LinkLook {
+  /** Whether it works, while this node is silent. */
+  isProven(silentPeerId: string): boolean
+  /** Asks the other machines, where their last word is not quite new. */
+  seek(silentPeerId: string): void
+}
+
 /** How old the last word of another machine may be, and how often one is asked, in milliseconds. */
 const proofMs = { maxAge: limits.unverifiableAfterMs, every: 2_000 } as const
 
@@ -30,11 +38,31 @@ export class LinkProof {
     this.#parts = parts
   }
 
-  isProven(silentPeerId: string): boolean {
+  /** What can be said now of silent nodes; good until anything else happens. */
+  look(): LinkLook {
+    // One list for all that are silent at a time, since there may be as many of them as nodes.
+    const connected = this.#connected()
+    let asked = 0
+    return {
+      isProven: (silentPeerId) => this.#isProven(silentPeerId, connected),
+      seek: (silentPeerId) => {
+        // After two all were asked: each of the two stood back from one only.
+        if (asked < 2) this.#seek(silentPeerId, connected)
+        asked += 1
+      },
+    }
+  }
+
+  close(): void {
+    this.#closing.abort()
+  }
+
+  #isProven(silentPeerId: string, connected: readonly PeerFacts[]): boolean {
     const { peers, liveness, clock } = this.#parts
     const nowMs = clock.nowMs()
-    const others = this.#others(silentPeerId)
-    if (others.some((peer) => nowMs - this.#heardAtMs(peer) <= proofMs.maxAge)) return true
+    const isHeard = (peer: PeerFacts): boolean =>
+      peer.machinePeerId !== silentPeerId && nowMs - this.#heardAtMs(peer) <= proofMs.maxAge
+    if (connected.some(isHeard)) return true
     const self = peers.self.machinePeerId
     const members = peers.members().filter((member) => !(isGoneFor('node', member) && isGoneFor('hub', member)))
     if (members.some(({ machinePeerId }) => machinePeerId !== self && machinePeerId !== silentPeerId)) return false
@@ -42,18 +70,13 @@ export class LinkProof {
     return liveness.hasRoute(silent?.addresses ?? [])
   }
 
-  /** Asks the other machines, where their last word is not quite new. */
-  seek(silentPeerId: string): void {
-    const { clock } = this.#parts
-    const nowMs = clock.nowMs()
-    for (const peer of this.#others(silentPeerId)) {
+  #seek(silentPeerId: string, connected: readonly PeerFacts[]): void {
+    const nowMs = this.#parts.clock.nowMs()
+    for (const peer of connected) {
+      if (peer.machinePeerId === silentPeerId) continue
       const lastMs = Math.max(this.#heardAtMs(peer), this.#askedAtMs.get(peer.peerId) ?? Number.NEGATIVE_INFINITY)
       if (nowMs - lastMs >= proofMs.every) this.#ask(peer.peerId, nowMs)
     }
-  }
-
-  close(): void {
-    this.#closing.abort()
   }
 
   #ask(peerId: string, nowMs: number): void {
@@ -65,10 +88,10 @@ export class LinkProof {
     )
   }
 
-  #others(silentPeerId: string): readonly PeerFacts[] {
+  /** Processes of other machines that are connected. */
+  #connected(): readonly PeerFacts[] {
     const { peers } = this.#parts
-    const self = peers.self.machinePeerId
-    return peers.connected().filter(({ machinePeerId }) => machinePeerId !== self && machinePeerId !== silentPeerId)
+    return peers.connected().filter(({ machinePeerId }) => machinePeerId !== peers.self.machinePeerId)
   }
 
   #heardAtMs({ peerId, kind }: PeerFacts): number {

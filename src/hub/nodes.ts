@@ -33,16 +33,26 @@ export interface Node {
   readonly peer?: PeerFacts
 }
 
+/** A member that may be a node, with what is kept of it. */
+interface Known {
+  readonly member: MemberFacts
+  readonly kept: Kept
+}
+
 interface Kept {
   contact: Contact
   record?: NodeRecord
   isCaughtUp: boolean
+  /** As late as the last word over its present link is known to be, by the monotonic clock. */
+  heardAtMs: number
 }
 
 /** What the hub knows of the mesh's nodes: roster, cards, capacity and contact. */
 export class Nodes {
   readonly #parts: NodesParts
   readonly #kept = new Map<string, Kept>()
+  /** What became of the roster that was looked at last. */
+  #roster: { readonly members: readonly MemberFacts[]; readonly known: readonly Known[] } | undefined
 
   private constructor(parts: NodesParts) {
     this.#parts = parts
@@ -67,31 +77,39 @@ export class Nodes {
 
   /** Every node that is a member, or that was and still has work; by name. */
   all(): readonly Node[] {
-    const members = new Map(
-      this.#parts.peers
-        .members()
-        .filter((member) => !isGoneFor('node', member))
-        .map((member) => [member.machinePeerId, member]),
-    )
     const connected = new Map(this.#parts.peers.connected().map((peer) => [peer.peerId, peer]))
-    // Of those that share a name the one that it belongs to is first, and so the one that the name means.
-    return [...members.values()]
-      .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : byHolder(a, b)))
-      .map((member) => this.#view(member.machinePeerId, { member, peer: connected.get(member.machinePeerId) }))
+    return this.#known().map(({ member, kept: { contact, record } }) => {
+      const { machinePeerId: peerId, name } = member
+      const peer = connected.get(peerId)
+      return {
+        peerId,
+        name,
+        member,
+        contact,
+        ...(record === undefined ? {} : { record }),
+        ...(peer === undefined ? {} : { peer }),
+      }
+    })
+  }
+
+  /** What the mesh calls a node; its PeerId where it is no member any more. */
+  nameOf(peerId: string): string {
+    return this.#known().find(({ member }) => member.machinePeerId === peerId)?.member.name ?? peerId
   }
 
   /** What placement chooses from. */
   views(): readonly NodeView[] {
-    return this.all().map((node) => {
-      const { record } = node
-      return {
-        peerId: node.peerId,
-        name: node.name,
-        state: this.stateOf(node.peerId),
-        isReady: this.#isReady(node.peerId),
-        ...(record === undefined ? {} : { card: record.card, capacity: record.capacity }),
-        pending: this.#parts.pendingOn(node.peerId),
+    const nowMs = this.#parts.clock.nowMs()
+    return this.#known().map(({ member: { machinePeerId: peerId, name }, kept }): NodeView => {
+      const { contact, record, isCaughtUp } = kept
+      const seen = {
+        peerId,
+        name,
+        state: contact.state,
+        isReady: isCaughtUp && mayPlace(contact) && !this.#isQuiet(peerId, kept, nowMs),
+        pending: this.#parts.pendingOn(peerId),
       }
+      return record === undefined ? seen : { ...seen, card: record.card, capacity: record.capacity }
     })
   }
 
@@ -128,11 +146,21 @@ export class Nodes {
     return this.#of(peerId).contact
   }
 
+  /** Nodes of which it is not known whether they still work. */
+  unverifiable(): readonly string[] {
+    const found: string[] = []
+    for (const [peerId, { contact }] of this.#kept) if (contact.state === 'unverifiable') found.push(peerId)
+    return found
+  }
+
   /** Attached links over which nothing was heard for a while: they are probed before anything is placed there. */
   quiet(): readonly string[] {
-    return [...this.#kept]
-      .filter(([peerId, kept]) => kept.contact.isAttached && this.#isQuiet(peerId))
-      .map(([id]) => id)
+    const nowMs = this.#parts.clock.nowMs()
+    const quiet: string[] = []
+    for (const [peerId, kept] of this.#kept) {
+      if (kept.contact.isAttached && this.#isQuiet(peerId, kept, nowMs)) quiet.push(peerId)
+    }
+    return quiet
   }
 
   get isCatchingUp(): boolean {
@@ -154,7 +182,10 @@ export class Nodes {
     const kept = this.#of(peerId)
     const { state, effects } = stepContact(kept.contact, event)
     kept.contact = state
-    if (event.type === 'attached' || event.type === 'detached') kept.isCaughtUp = false
+    if (event.type === 'attached' || event.type === 'detached') {
+      kept.isCaughtUp = false
+      kept.heardAtMs = Number.NEGATIVE_INFINITY
+    }
     return effects.length > 0
   }
 
@@ -194,33 +225,34 @@ export class Nodes {
     if (isNews) void this.#parts.engine.transact((tx) => tx.put(keys.node(peerId), encodeRecord(record)))
   }
 
-  #isReady(peerId: string): boolean {
-    const kept = this.#of(peerId)
-    return mayPlace(kept.contact) && kept.isCaughtUp && !this.#isQuiet(peerId)
+  #isQuiet(peerId: string, kept: Kept, nowMs: number): boolean {
+    // It only ever becomes later: what is new enough needs no second look.
+    if (nowMs - kept.heardAtMs <= limits.unverifiableAfterMs) return false
+    kept.heardAtMs = this.#parts.lastHeardAtMs(peerId) ?? Number.NEGATIVE_INFINITY
+    return nowMs - kept.heardAtMs > limits.unverifiableAfterMs
   }
 
-  #isQuiet(peerId: string): boolean {
-    const heardAtMs = this.#parts.lastHeardAtMs(peerId)
-    return heardAtMs === undefined || this.#parts.clock.nowMs() - heardAtMs > limits.unverifiableAfterMs
-  }
-
-  #view(peerId: string, known: { member: MemberFacts; peer: PeerFacts | undefined }): Node {
-    const { contact, record } = this.#of(peerId)
-    return {
-      peerId,
-      name: known.member.name,
-      member: known.member,
-      contact,
-      ...(record === undefined ? {} : { record }),
-      ...(known.peer === undefined ? {} : { peer: known.peer }),
+  /** Members that may be nodes. Of those that share a name the one that it belongs to is first, and so the one that the name means. */
+  #known(): readonly Known[] {
+    const members = this.#parts.peers.members()
+    if (this.#roster?.members !== members) {
+      const byPeerId = new Map(
+        members.filter((member) => !isGoneFor('node', member)).map((member) => [member.machinePeerId, member]),
+      )
+      const known = [...byPeerId.values()]
+        .toSorted((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : byHolder(a, b)))
+        .map((member) => ({ member, kept: this.#of(member.machinePeerId) }))
+      this.#roster = { members, known }
     }
+    return this.#roster.known
   }
 
   #of(peerId: string): Kept {
     const known = this.#kept.get(peerId)
     if (known !== undefined) return known
     const isOwed = this.#parts.hasWorkOn(peerId)
-    const fresh: Kept = { contact: noContact(this.#parts.clock.nowMs(), { isOwed }), isCaughtUp: false }
+    const contact = noContact(this.#parts.clock.nowMs(), { isOwed })
+    const fresh: Kept = { contact, isCaughtUp: false, heardAtMs: Number.NEGATIVE_INFINITY }
     this.#kept.set(peerId, fresh)
     return fresh
   }

@@ -55,6 +55,8 @@ export class Sessions {
   readonly #wakes = new Map<string, () => void>()
   /** Nodes that this process has opened a session to: what they have seen of this hub may be its own epoch. */
   readonly #met = new Set<string>()
+  /** Nodes whose sessions were told that they are busy. */
+  readonly #busy = new Set<string>()
   #sessionNo = 0
 
   constructor(parts: SessionsParts, events: SessionEvents) {
@@ -132,13 +134,25 @@ export class Sessions {
     for (const peerId of peerIds) {
       const session = this.#sessions.get(peerId)
       session?.setBusy(true)
+      this.#busy.add(peerId)
       session?.probe().catch(() => undefined)
     }
   }
 
-  /** Tells every session whether the loss of its link is to be noticed soon. */
-  setBusyWhere(isBusy: (peerId: string) => boolean): void {
-    for (const [peerId, session] of this.#sessions) session.setBusy(isBusy(peerId))
+  /** Says with which nodes the loss of a link is to be noticed soon: with all others it is not. */
+  setBusy(busy: ReadonlySet<string>): void {
+    // Most sessions are with nodes that are neither now nor were before. Several that changed are told in their order.
+    const changed = new Set([
+      ...[...this.#busy].filter((peerId) => !busy.has(peerId)),
+      ...[...busy].filter((peerId) => !this.#busy.has(peerId)),
+    ])
+    for (const peerId of changed.size > 1 ? this.#sessions.keys() : changed) {
+      const session = this.#sessions.get(peerId)
+      if (session === undefined || !changed.has(peerId)) continue
+      session.setBusy(busy.has(peerId))
+      if (busy.has(peerId)) this.#busy.add(peerId)
+      else this.#busy.delete(peerId)
+    }
   }
 
   close(): void {

@@ -69,10 +69,11 @@ export class Watch {
       return
     }
     let isChanged = false
+    const link = proof.look()
     for (const peerId of nodes.watched()) {
       const owed = owedSinceMs(peerId)
-      proof.seek(peerId)
-      const isLinkProven = proof.isProven(peerId)
+      link.seek(peerId)
+      const isLinkProven = link.isProven(peerId)
       const event = {
         type: 'checked',
         atMs,

@@ -17,7 +17,10 @@ export interface Peers {
   /** Calls back for each peer that passes hello (also for those connected already) and when its last connection ends. */
   watch(listener: PeerListener): Unsubscribe
 
-  /** Every member the roster knows, connected or not, this machine included. */
+  /**
+   * Every member the roster knows, connected or not, this machine included. The same array may come again for as long as nothing
+   * has changed, and never after that.
+   */
   members(): readonly MemberFacts[]
 
   /** Calls back after the roster changed. */
