@@ -37,6 +37,10 @@ interface Entry {
 export class Attempts {
   readonly #outside: AttemptsOutside
   readonly #entries = new Map<string, Entry>()
+  /** Those of which a turn is not over: a few, whatever is still kept of earlier ones. */
+  readonly #open = new Set<string>()
+  /** No attempt is kept for a shorter time than this says, by the wall clock. */
+  #keptUntilMs = Number.POSITIVE_INFINITY
   readonly #agents = new Map<string, AgentRecord>()
   /** Results that are not on disk yet. */
   readonly #fresh = new Map<string, AttemptResult>()
@@ -52,6 +56,7 @@ export class Attempts {
     for (const agent of agents) this.#agents.set(agent.agentId, agent)
     for (const state of attempts) {
       this.#entries.set(state.ref.attemptId, { state, written: state })
+      this.#follow(state)
       this.#holdSlot(state)
     }
   }
@@ -60,6 +65,7 @@ export class Attempts {
   recall(attempts: readonly NodeAttempt[]): void {
     for (const state of attempts) {
       this.#entries.set(state.ref.attemptId, { state, written: undefined })
+      this.#follow(state)
       this.#holdSlot(state)
     }
   }
@@ -86,6 +92,26 @@ export class Attempts {
 
   all(): readonly NodeAttempt[] {
     return [...this.#entries.values()].flatMap(({ state }) => state ?? [])
+  }
+
+  /** Attempts of which a turn is not over. */
+  open(): readonly NodeAttempt[] {
+    return [...this.#open].flatMap((attemptId) => this.get(attemptId) ?? [])
+  }
+
+  /** Attempts whose time is over, by the wall clock. */
+  due(atMs: number): readonly NodeAttempt[] {
+    if (atMs < this.#keptUntilMs) return []
+    const all = this.all()
+    // Those that are due count as well: whatever stands in the way of their end, they are found again.
+    this.#keptUntilMs = all.reduce((soonest, state) => Math.min(soonest, keptUntil(state)), Number.POSITIVE_INFINITY)
+    return all.filter((state) => keptUntil(state) <= atMs)
+  }
+
+  #follow(state: NodeAttempt): void {
+    if (isOpen(state)) this.#open.add(state.ref.attemptId)
+    else this.#open.delete(state.ref.attemptId)
+    this.#keptUntilMs = Math.min(this.#keptUntilMs, keptUntil(state))
   }
 
   freshResult(attemptId: string): AttemptResult | undefined {
@@ -123,7 +149,10 @@ export class Attempts {
     if (entry.state !== undefined && entry.state.hubId !== hubId) return
     const { state, effects } = step(entry.state, event)
     entry.state = state
-    if (state !== undefined) this.#entries.set(attemptId, entry)
+    if (state !== undefined) {
+      this.#entries.set(attemptId, entry)
+      this.#follow(state)
+    }
     for (const effect of effects) this.#perform(tx, { hubId, attemptId, entry }, effect)
   }
 
@@ -183,6 +212,7 @@ export class Attempts {
       case 'delete':
         if (entry.written !== undefined) deleteAttempt(tx, entry.written)
         this.#entries.delete(attemptId)
+        this.#open.delete(attemptId)
         break
       case 'launch': {
         const slot = this.#slots.held.get(attemptId)
@@ -250,4 +280,8 @@ export class Attempts {
     this.#agents.set(agent.agentId, agent)
     writeAgent(tx, agent)
   }
+}
+
+function keptUntil({ keptUntilMs }: NodeAttempt): number {
+  return keptUntilMs ?? Number.POSITIVE_INFINITY
 }

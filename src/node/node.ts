@@ -106,7 +106,7 @@ class RunningNode implements Node {
       },
       card: (hubId) => this.#cardFor(hubId),
       capacity: (hubId) => this.#capacityFor(hubId),
-      isBusy: (hubId) => this.#attempts.all().some((state) => state.hubId === hubId && isOpen(state)),
+      isBusy: (hubId) => this.#attempts.open().some((state) => state.hubId === hubId),
     })
     this.#attempts = new Attempts(ports.settings.maxAgents, {
       send: (tx, hubId, message) => this.#sessions.send(tx, hubId, message),
@@ -217,7 +217,7 @@ class RunningNode implements Node {
   }
 
   owed(): { readonly agents: readonly string[]; readonly messages: number } {
-    const agents = this.#attempts.all().filter(isOpen)
+    const agents = this.#attempts.open()
     return { agents: agents.map(({ ref }) => ref.agentId), messages: this.#sessions.unsent() }
   }
 
@@ -270,7 +270,7 @@ class RunningNode implements Node {
   async status(): Promise<Record<string, unknown>> {
     await this.#ports.engine.settled()
     const { self } = this.#ports.peers
-    const open = this.#attempts.all().filter(isOpen)
+    const open = this.#attempts.open()
     return {
       schema: 1,
       name: self.name,

@@ -39,7 +39,7 @@ export class Retention {
   /** Lets go of everything whose time is over. */
   expire(): void {
     const atMs = this.#ports.clock.wallMs()
-    const due = this.#attempts.all().filter(({ keptUntilMs }) => keptUntilMs !== undefined && keptUntilMs <= atMs)
+    const due = this.#attempts.due(atMs)
     if (due.length === 0) return
     void this.#ports.engine.transact((tx) => {
       for (const { hubId, ref } of due) {

@@ -1,6 +1,5 @@
 import { type ClaimPolicy, resultReservedBytes } from '../core/node-attempt-claim.ts'
 import type { Decline } from '../core/node-attempt-state.ts'
-import { isOpen } from '../core/node-attempt-step.ts'
 import { heldBy } from '../core/slots.ts'
 import { freeFor, leaveTurns, noTurns, slotFreed, type Turns, turnMs, waitForTurn } from '../core/turns.ts'
 import type { Clock, Timer } from '../ports/clock.ts'
@@ -30,7 +29,7 @@ export class Sharing {
   policyFor(hubId: string): Pick<ClaimPolicy, 'hubId' | 'maxAgentsPerHub' | 'freeForHub' | 'outboxBytes'> {
     const { attempts, maxAgentsPerHub, outboxBytes } = this.#parts
     this.look()
-    const open = attempts.all().filter((state) => state.hubId === hubId && isOpen(state)).length
+    const open = attempts.open().filter((state) => state.hubId === hubId).length
     return {
       hubId,
       maxAgentsPerHub,

@@ -1,5 +1,4 @@
 import type { NodeAttempt } from '../core/node-attempt-state.ts'
-import { isOpen } from '../core/node-attempt-step.ts'
 import type { Engine } from '../runtime/engine.ts'
 import type { Attempts } from './attempts.ts'
 
@@ -26,7 +25,7 @@ export async function stopOpen(
 ): Promise<void> {
   const { engine, attempts, liveAt, wallMs } = parts
   const { why, concerns, noted } = options
-  const running = attempts.all().filter((state) => isOpen(state) && state.stop === undefined && concerns(state))
+  const running = attempts.open().filter((state) => state.stop === undefined && concerns(state))
   if (running.length === 0) return
   await engine.transact((tx) => {
     for (const { hubId, ref, fence } of running) {
