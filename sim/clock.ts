@@ -25,9 +25,9 @@ export class SimClock implements Clock, Liveness {
     return 1_000 + this.#life.world.nowMs - this.#startMs - this.#life.sleptMs
   }
 
-  /** Each look finds it a millisecond on, so that a decision that looks twice shows. */
+  /** Each look finds it a millisecond on where clocks are not steady, so that a decision that looks twice shows. */
   wallMs(): number {
-    this.#looks += 1
+    if (!this.#life.world.hasSteadyClocks) this.#looks += 1
     return this.#looks + Math.floor(epochMs + this.#life.world.nowMs + this.#skewMs + this.#life.wallOffMs)
   }
 

@@ -22,6 +22,8 @@ export interface MeshPlan {
 
 /** Agents that one machine takes. */
 const maxAgents = 4
+/** Calls that a session makes side by side. */
+const spawnsAtOnce = 8
 /** How long one wait lasts, in milliseconds. */
 const waitMs = 60_000
 
@@ -31,7 +33,7 @@ const waitMs = 60_000
  */
 export class GrowingMesh {
   // The checks would remember every task, and this is about what the product remembers.
-  readonly #world = new World(1, { excused: new Set(allChecks.map(({ name }) => name)) })
+  readonly #world = new World(1, { excused: new Set(allChecks.map(({ name }) => name)), hasSteadyClocks: true })
   readonly #plan: MeshPlan
   readonly #hub: HubProcess
   readonly #nodes: readonly NodeProcess[]
@@ -124,9 +126,16 @@ export class GrowingMesh {
 
   async #work(): Promise<void> {
     while (this.#read < this.#plan.tasks) {
-      while (this.#asked < this.#plan.tasks && this.#open.size < this.#plan.inFlight) await this.#spawn()
+      while (this.#room > 0)
+        await Promise.all(Array.from({ length: Math.min(this.#room, spawnsAtOnce) }, () => this.#spawn()))
       await this.#wait()
     }
+  }
+
+  /** Agents that may be asked for now. */
+  get #room(): number {
+    const { tasks, inFlight } = this.#plan
+    return Math.min(tasks - this.#asked, inFlight - this.#open.size)
   }
 
   async #spawn(): Promise<void> {

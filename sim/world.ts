@@ -35,6 +35,8 @@ export class World {
   onTrace: ((line: string) => void) | undefined
   /** Goes on after a broken promise, so that every check has its say. */
   judgesAll = false
+  /** Wall clocks stand still while they are looked at. */
+  readonly hasSteadyClocks: boolean
   readonly #audit: Audit
   /** What was done of what the seed planned, in its order. */
   readonly planned: string[] = []
@@ -46,12 +48,20 @@ export class World {
   #hash = 0x811c9dc5
   #lines = 0
 
-  /** @param options - `kept`: what is done of what the seed plans, undefined: all; `excused`: checks that are left out */
+  /**
+   * @param options - `kept`: what is done of what the seed plans, undefined: all; `excused`: checks that are left out;
+   *   `hasSteadyClocks`: where much happens at a time, since looks at a clock that moves on by them add up to seconds
+   */
   constructor(
     seed: number,
-    options: { readonly kept?: ReadonlySet<string> | undefined; readonly excused?: ReadonlySet<string> } = {},
+    options: {
+      readonly kept?: ReadonlySet<string> | undefined
+      readonly excused?: ReadonlySet<string>
+      readonly hasSteadyClocks?: boolean
+    } = {},
   ) {
     this.seed = seed
+    this.hasSteadyClocks = options.hasSteadyClocks === true
     this.#kept = options.kept
     const checks = allChecks.filter(({ name }) => options.excused?.has(name) !== true)
     this.#audit = new Audit(checks, ({ check, message }) => this.violate(check, message))

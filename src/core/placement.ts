@@ -88,7 +88,7 @@ export function freeSlots(node: NodeView): number {
 
 /** Why this node will never take the task as things are, or undefined while it might. */
 function permanentDecline(wish: Wish, node: NodeView): Decline | undefined {
-  const own = wish.declines.filter((decline) => decline.peerId === node.peerId).at(-1)
+  const own = wish.declines.findLast((decline) => decline.peerId === node.peerId)
   if (own?.isPermanent === true) return own
   const { card } = node
   if (card === undefined) return undefined
@@ -114,8 +114,7 @@ function rejectAll(wish: Wish, candidates: readonly NodeView[]): Placement {
 export function giveUp(wish: Wish, nodes: readonly NodeView[]): { reason: Reason; declines: readonly Decline[] } {
   const candidates = matching(wish, nodes)
   const declines = candidates.flatMap(
-    (node) =>
-      permanentDecline(wish, node) ?? wish.declines.filter((decline) => decline.peerId === node.peerId).at(-1) ?? [],
+    (node) => permanentDecline(wish, node) ?? wish.declines.findLast((decline) => decline.peerId === node.peerId) ?? [],
   )
   const everyOneDeclined = candidates.length > 0 && declines.length === candidates.length
   return { reason: everyOneDeclined ? commonReason(declines) : 'no_machine', declines }

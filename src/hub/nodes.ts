@@ -51,6 +51,7 @@ interface Kept {
 export class Nodes {
   readonly #parts: NodesParts
   readonly #kept = new Map<string, Kept>()
+  readonly #unverifiable = new Set<string>()
   /** What became of the roster that was looked at last. */
   #roster: { readonly members: readonly MemberFacts[]; readonly known: readonly Known[] } | undefined
 
@@ -147,10 +148,8 @@ export class Nodes {
   }
 
   /** Nodes of which it is not known whether they still work. */
-  unverifiable(): readonly string[] {
-    const found: string[] = []
-    for (const [peerId, { contact }] of this.#kept) if (contact.state === 'unverifiable') found.push(peerId)
-    return found
+  unverifiable(): Iterable<string> {
+    return this.#unverifiable
   }
 
   /** Attached links over which nothing was heard for a while: they are probed before anything is placed there. */
@@ -181,7 +180,7 @@ export class Nodes {
   step(peerId: string, event: ContactEvent): boolean {
     const kept = this.#of(peerId)
     const { state, effects } = stepContact(kept.contact, event)
-    kept.contact = state
+    this.#setContact(peerId, kept, state)
     if (event.type === 'attached' || event.type === 'detached') {
       kept.isCaughtUp = false
       kept.heardAtMs = Number.NEGATIVE_INFINITY
@@ -254,7 +253,14 @@ export class Nodes {
     const contact = noContact(this.#parts.clock.nowMs(), { isOwed })
     const fresh: Kept = { contact, isCaughtUp: false, heardAtMs: Number.NEGATIVE_INFINITY }
     this.#kept.set(peerId, fresh)
+    this.#setContact(peerId, fresh, contact)
     return fresh
+  }
+
+  #setContact(peerId: string, kept: Kept, contact: Contact): void {
+    kept.contact = contact
+    if (contact.state === 'unverifiable') this.#unverifiable.add(peerId)
+    else this.#unverifiable.delete(peerId)
   }
 }
 
