@@ -63,7 +63,8 @@ export class HubLink {
 
   /** The hub sees the connection of a dead adapter end, be it before the adapter heard that it holds the hub. */
   #releaseAtDeath(hubLife: Life, hold: Hold): void {
-    const release = (): void => hubLife.after(this.#trip(), () => void hold.release())
+    // Where its store fails meanwhile the hub ends, and there is nobody left to be told.
+    const release = (): void => hubLife.after(this.#trip(), () => void hold.release().catch(onlyRefused))
     if (this.#life.isAlive) this.#life.onDeath(release)
     else release()
   }
@@ -119,6 +120,10 @@ export class HubLink {
   #trip(): number {
     return 0.05 + this.#random.next() * 3
   }
+}
+
+function onlyRefused(error: unknown): void {
+  if (!(error instanceof NfltrError)) throw error
 }
 
 function hubGone(): NfltrError {

@@ -68,7 +68,9 @@ async function serve(
   response: ServerResponse,
   { token, routes }: { readonly token: string; readonly routes: readonly Route[] },
 ): Promise<void> {
-  const { pathname, searchParams: query } = new URL(request.url ?? '/', 'http://control')
+  // Whoever has no token reaches this too: what is no address is one that nothing serves.
+  const url = URL.parse(request.url ?? '/', 'http://control')
+  const [pathname, query] = [url?.pathname ?? '', url?.searchParams ?? new URLSearchParams()]
   const found = routes.flatMap((route) => {
     const named = request.method === route.method ? partsOf(route.path, pathname) : undefined
     return named === undefined ? [] : [{ route, named }]
@@ -88,15 +90,25 @@ async function serve(
 /** The named parts of a path that fits a route. */
 function partsOf(route: string, path: string): Readonly<Record<string, string>> | undefined {
   const wanted = route.split('/')
-  const given = path.split('/')
-  if (wanted.length !== given.length) return undefined
+  const found = path.split('/')
+  if (wanted.length !== found.length) return undefined
   const named: Record<string, string> = {}
   for (const [index, part] of wanted.entries()) {
-    const value = given[index] ?? ''
-    if (part.startsWith(':')) named[part.slice(1)] = decodeURIComponent(value)
-    else if (part !== value) return undefined
+    const value = found[index] ?? ''
+    const given = part.startsWith(':') ? decoded(value) : value
+    if (given === undefined) return undefined
+    if (part.startsWith(':')) named[part.slice(1)] = given
+    else if (part !== given) return undefined
   }
   return named
+}
+
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part)
+  } catch {
+    return undefined
+  }
 }
 
 function isToken(header: string | undefined, token: string): boolean {

@@ -1,8 +1,10 @@
 import { mkdtemp, rm, stat } from 'node:fs/promises'
+import { get } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { hubClient } from '../../src/control/client.ts'
+import { paths } from '../../src/control/schema/requests.ts'
 import { type ControlServer, hubRoutes, serveControl } from '../../src/control/server.ts'
 import { NfltrError } from '../../src/core/errors.ts'
 import { type ScriptedHub, scriptedHub } from './scripted-hub.ts'
@@ -131,6 +133,21 @@ describe('the control API of a hub', () => {
 
     await expect(stranger.status()).rejects.toMatchObject({ code: 'not_a_member' })
     expect(hub.calls).toEqual([])
+  })
+
+  test.each([
+    ['half an escape', paths.agent.replace(':id', '%')],
+    ['no host', '//'],
+  ])('outlives a stranger who asks for what is no address: %s', async (_what, path) => {
+    const status = await new Promise<number | undefined>((resolve, reject) => {
+      get({ socketPath: endpoint().socketPath, path }, (response) => {
+        response.resume()
+        resolve(response.statusCode)
+      }).on('error', reject)
+    })
+
+    expect(status).toBe(401)
+    await expect(hubClient(endpoint()).status()).resolves.toMatchObject({})
   })
 
   test('names the field of a malformed request', async () => {
