@@ -37,9 +37,12 @@ test('a disk in a file reads the same, however much waits to be written', () => 
     inFile.apply(batch)
     inMemory.apply(batch)
   }
+  const long = new Uint8Array(3_000_000).fill(7)
+  for (const disk of [inFile, inMemory]) disk.apply([{ type: 'put', key: 'k/long', value: long }])
   const keys = Array.from({ length: 60_000 }, (_, index) => `k/${index}`)
 
   expect(keys.filter((key) => textOf(inFile.read(key)) !== textOf(inMemory.read(key)))).toEqual([])
   expect(inFile.keys('k/1', 'k/3')).toEqual(inMemory.keys('k/1', 'k/3'))
+  expect(Buffer.compare(inFile.read('k/long') ?? bytes(''), long)).toBe(0)
   file.close()
 })

@@ -1,44 +1,86 @@
-import { DatabaseSync, type StatementSync } from 'node:sqlite'
+import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import type { DiskRecords } from '../src/store/disk-records.ts'
 
-/** How much of the file is kept in memory, in KiB. */
-const cacheKiB = 32 * 1024
+/** Bytes that are written to the file at a time. */
+const chunkBytes = 1024 * 1024
+
+/** Bytes of a record's length, which stands before it. */
+const headBytes = 4
+
+/** What is read of a record at first: most are shorter. */
+const readBytes = 4 * 1024
 
 /** Records that wait to be written: most are overwritten or deleted soon after they were new, and never get there. */
 const waitingMax = 50_000
 
 /**
- * The records of many simulated disks in one temporary file, for worlds that have more of them than fit into memory. The file
- * has no name (SQLite removes it as soon as it is open), so that nothing is left of it whatever ends the process.
+ * The records of many simulated disks in one temporary file, for worlds that have more of them than fit into memory; where each
+ * of them is, is in memory. The file is only ever added to, and has no name once it is open: whatever ends the process,
+ * nothing is left of it.
  */
 export class RecordsFile {
-  readonly #database: DatabaseSync
-  readonly #statements: Statements
+  readonly #file: number
   readonly #disks: FileRecords[] = []
+  readonly #chunk = Buffer.allocUnsafe(chunkBytes)
+  /** Bytes of the chunk that are not in the file yet. */
+  #used = 0
+  #written = 0
   #waiting = 0
 
   constructor() {
-    this.#database = new DatabaseSync('')
-    // Nobody opens it again: it neither has to survive nor to be taken back.
-    this.#database.exec(`PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -${cacheKiB};
-      CREATE TABLE records (disk INTEGER, key TEXT, value BLOB, PRIMARY KEY (disk, key)) WITHOUT ROWID; BEGIN`)
-    this.#statements = {
-      get: this.#database.prepare('SELECT value FROM records WHERE disk = ? AND key = ?'),
-      put: this.#database.prepare('INSERT OR REPLACE INTO records VALUES (?, ?, ?)'),
-      delete: this.#database.prepare('DELETE FROM records WHERE disk = ? AND key = ?'),
-      keys: this.#database.prepare('SELECT key FROM records WHERE disk = ? AND key >= ? AND key < ? ORDER BY key'),
-    }
+    const folder = mkdtempSync(join(tmpdir(), 'nfltr-growth-'))
+    this.#file = openSync(join(folder, 'records'), 'w+')
+    rmSync(folder, { recursive: true })
   }
 
   /** The records of one more disk: none yet. */
   disk(): DiskRecords {
-    const disk = new FileRecords(this.#disks.length, this.#statements, () => this.#wait())
+    const disk = new FileRecords(this, () => this.#wait())
     this.#disks.push(disk)
     return disk
   }
 
+  /** @returns where it is */
+  append(value: Uint8Array): number {
+    const at = this.#written + this.#used
+    const bytes = headBytes + value.length
+    if (this.#used + bytes > chunkBytes) this.#write(this.#chunk.subarray(0, this.#used))
+    if (bytes > chunkBytes) {
+      const head = Buffer.alloc(headBytes)
+      head.writeUInt32LE(value.length)
+      this.#write(Buffer.concat([head, value]))
+      return at
+    }
+    this.#chunk.writeUInt32LE(value.length, this.#used)
+    this.#chunk.set(value, this.#used + headBytes)
+    this.#used += bytes
+    return at
+  }
+
+  read(at: number): Uint8Array {
+    const first = this.#bytes(at, readBytes)
+    const end = headBytes + new DataView(first.buffer, first.byteOffset).getUint32(0, true)
+    return (end <= first.length ? first : this.#bytes(at, end)).subarray(headBytes, end)
+  }
+
   close(): void {
-    this.#database.close()
+    closeSync(this.#file)
+  }
+
+  /** So many bytes from there on, or fewer where the file or the chunk ends. */
+  #bytes(at: number, length: number): Uint8Array {
+    const inChunk = at - this.#written
+    if (inChunk >= 0) return Uint8Array.from(this.#chunk.subarray(inChunk, Math.min(inChunk + length, this.#used)))
+    const bytes = new Uint8Array(length)
+    return bytes.subarray(0, readSync(this.#file, bytes, 0, length, at))
+  }
+
+  #write(bytes: Uint8Array): void {
+    for (let done = 0; done < bytes.length; ) done += writeSync(this.#file, bytes, done)
+    this.#written += bytes.length
+    this.#used = 0
   }
 
   #wait(): void {
@@ -49,25 +91,23 @@ export class RecordsFile {
   }
 }
 
-type Statements = Readonly<Record<'get' | 'put' | 'delete' | 'keys', StatementSync>>
-
 class FileRecords implements DiskRecords {
-  readonly #disk: number
-  readonly #statements: Statements
+  readonly #file: RecordsFile
   readonly #onWaiting: () => void
   /** What is not in the file yet, by key; `undefined`: it is deleted. */
   readonly #waiting = new Map<string, Uint8Array | undefined>()
+  /** Where each record is that is in the file. */
+  readonly #places = new Map<string, number>()
 
-  constructor(disk: number, statements: Statements, onWaiting: () => void) {
-    this.#disk = disk
-    this.#statements = statements
+  constructor(file: RecordsFile, onWaiting: () => void) {
+    this.#file = file
     this.#onWaiting = onWaiting
   }
 
   get(key: string): Uint8Array | undefined {
     if (this.#waiting.has(key)) return this.#waiting.get(key)
-    const value = this.#statements.get.get(this.#disk, key)?.['value']
-    return value instanceof Uint8Array ? value : undefined
+    const place = this.#places.get(key)
+    return place === undefined ? undefined : this.#file.read(place)
   }
 
   put(key: string, value: Uint8Array): void {
@@ -80,14 +120,14 @@ class FileRecords implements DiskRecords {
 
   keys(from: string, below = '\x7f'): readonly string[] {
     this.write()
-    return this.#statements.keys.all(this.#disk, from, below).map(({ key }) => String(key))
+    return [...this.#places.keys()].filter((key) => key >= from && key < below).sort()
   }
 
   /** Puts everything that waits into the file. */
   write(): void {
     for (const [key, value] of this.#waiting) {
-      if (value === undefined) this.#statements.delete.run(this.#disk, key)
-      else this.#statements.put.run(this.#disk, key, value)
+      if (value === undefined) this.#places.delete(key)
+      else this.#places.set(key, this.#file.append(value))
     }
     this.#waiting.clear()
   }
