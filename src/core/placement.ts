@@ -53,12 +53,11 @@ export function place(wish: Wish, nodes: readonly NodeView[]): Placement {
   const candidates = matching(wish, nodes)
   const open = candidates.filter((node) => permanentDecline(wish, node) === undefined)
   if (candidates.length > 0 && open.length === 0) return rejectAll(wish, candidates)
-  const best = open
-    .filter((node) => node.isReady && !wish.resting.has(node.peerId) && freeSlots(node) > 0)
-    .reduce<NodeView | undefined>(
-      (first, node) => (first === undefined || isBefore(node, first) ? node : first),
-      undefined,
-    )
+  let best: NodeView | undefined
+  for (const node of open) {
+    if (!node.isReady || wish.resting.has(node.peerId) || freeSlots(node) === 0) continue
+    if (best === undefined || isBefore(node, best)) best = node
+  }
   return best === undefined ? { type: 'wait' } : { type: 'place', peerId: best.peerId, name: best.name }
 }
 
@@ -70,14 +69,16 @@ function isBefore(a: NodeView, b: NodeView): boolean {
 
 /** Nodes that fit by machine and labels, whatever they can or want to do: what `facts.matching_nodes` names. */
 export function matching(wish: Pick<Wish, 'filters' | 'boundTo'>, nodes: readonly NodeView[]): readonly NodeView[] {
-  const { machine, labels } = wish.filters
+  const { machine } = wish.filters
+  const labels = Object.entries(wish.filters.labels)
+  if (wish.boundTo === undefined && machine === undefined && labels.length === 0) return nodes
   return nodes.filter((node) => {
     if (wish.boundTo !== undefined) return node.peerId === wish.boundTo
     if (machine !== undefined && node.name !== machine) return false
     // A machine that was never heard of may turn out to fit: it is waited for.
     if (node.card === undefined) return true
     const own = node.card.labels
-    return Object.entries(labels).every(([key, value]) => Object.hasOwn(own, key) && own[key] === value)
+    return labels.every(([key, value]) => Object.hasOwn(own, key) && own[key] === value)
   })
 }
 

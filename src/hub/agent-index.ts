@@ -134,7 +134,7 @@ export class AgentIndex {
 
   /** Attempts of current turns that may be running on this node, as far as the hub knows. */
   aliveOn(peerId: string): readonly AgentAttempt[] {
-    return this.#openAgents().alive.get(peerId) ?? []
+    return this.#openAgents().alive.get(peerId) ?? none
   }
 
   /** Nodes on which attempts of current turns may be running. */
@@ -194,6 +194,8 @@ export class AgentIndex {
     return this.#newestNo + 1
   }
 }
+
+const none: readonly AgentAttempt[] = []
 
 function listsOf(all: readonly Agent[]): OpenAgents {
   const active = all.filter(isActive)

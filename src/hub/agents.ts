@@ -144,6 +144,13 @@ export class Agents {
     return this.#agents.aliveOn(peerId)
   }
 
+  /** How many attempts this node was offered and has not answered. */
+  offeredOn(peerId: string): number {
+    const alive = this.aliveOn(peerId)
+    // Most nodes have none at a time, and all are asked for at each placement.
+    return alive.length === 0 ? 0 : alive.filter(({ attempt }) => attempt.phase === 'offered').length
+  }
+
   /** Nodes with attempts that may be running, by PeerId. */
   workedOn(): Iterable<string> {
     return this.#agents.workedOn()

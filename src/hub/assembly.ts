@@ -68,7 +68,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
     store,
     clock,
     peers,
-    pendingOn: (peerId) => agents.aliveOn(peerId).filter(({ attempt }) => attempt.phase === 'offered').length,
+    pendingOn: (peerId) => agents.offeredOn(peerId),
     hasWorkOn: (peerId) => agents.aliveOn(peerId).length > 0,
     lastHeardAtMs: (peerId) => sessions.get(peerId)?.lastHeardAtMs(),
   })

@@ -103,14 +103,11 @@ export class Nodes {
     const nowMs = this.#parts.clock.nowMs()
     return this.#known().map(({ member: { machinePeerId: peerId, name }, kept }): NodeView => {
       const { contact, record, isCaughtUp } = kept
-      const seen = {
-        peerId,
-        name,
-        state: contact.state,
-        isReady: isCaughtUp && mayPlace(contact) && !this.#isQuiet(peerId, kept, nowMs),
-        pending: this.#parts.pendingOn(peerId),
-      }
-      return record === undefined ? seen : { ...seen, card: record.card, capacity: record.capacity }
+      const { state } = contact
+      const isReady = isCaughtUp && mayPlace(contact) && !this.#isQuiet(peerId, kept, nowMs)
+      const pending = this.#parts.pendingOn(peerId)
+      if (record === undefined) return { peerId, name, state, isReady, pending }
+      return { peerId, name, state, isReady, pending, card: record.card, capacity: record.capacity }
     })
   }
 
@@ -118,9 +115,9 @@ export class Nodes {
    * The nodes that a spawn may go to. This hub's own machine is none of them while no node was ever heard of there, unless
    * it is asked for by name: the owner of a mesh may be a node, and most run none.
    *
-   * @param views - what `views` gave, where more than one spawn is looked at
+   * @param views - what `views` gave
    */
-  candidates(named: string | undefined, views = this.views()): readonly NodeView[] {
+  candidates(named: string | undefined, views: readonly NodeView[]): readonly NodeView[] {
     const own = this.#parts.peers.self.machinePeerId
     return views.filter((view) => view.card !== undefined || view.peerId !== own || view.name === named)
   }

@@ -78,8 +78,12 @@ export class Placing {
     return this.#parts.probe(this.#parts.nodes.quiet())
   }
 
-  /** Places what can be placed, and ends what waited long enough, in this transaction. */
-  run(tx: Transaction): void {
+  /**
+   * Places what can be placed, and ends what waited long enough, in this transaction.
+   *
+   * @returns the nodes as they are seen after that
+   */
+  run(tx: Transaction): readonly NodeView[] {
     const { agents, clock } = this.#parts
     const nowMs = clock.nowMs()
     // What is placed changes one node, and making all views anew for each task that waits is work without end.
@@ -91,6 +95,7 @@ export class Placing {
     }
     this.#forgetDone()
     tx.afterDurable(() => this.#schedule())
+    return views
   }
 
   async #work(): Promise<void> {

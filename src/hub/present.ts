@@ -257,15 +257,17 @@ export function nodeDocument(world: HubWorld, node: Node, view: NodeView): Docum
 /** Nodes that `facts` names; the rest is counted in its note. */
 const matchingShown = 20
 
+/** @param options - `views`: what `nodes.views` gave, where the caller has it */
 export function factsDocument(
   world: HubWorld,
   options: {
     readonly wish?: Pick<Wish, 'filters' | 'boundTo'>
     readonly undelivered?: number
     readonly note?: string | undefined
+    readonly views?: readonly NodeView[]
   } = {},
 ): Document {
-  const views = world.nodes.views()
+  const views = options.views ?? world.nodes.views()
   const online = views.filter((view) => view.state === 'online')
   const active = world.agents.active()
   const { wish } = options

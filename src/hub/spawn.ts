@@ -1,7 +1,7 @@
 import type { SpawnInput } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { matching, nearestNames } from '../core/placement.ts'
+import { matching, type NodeView, nearestNames } from '../core/placement.ts'
 import { type Agent, agentStateOf, liveAttempt, type TurnSettings } from '../core/task-record.ts'
 import { newTask } from '../core/task-step.ts'
 import type { ToolCall } from '../ports/hub-api.ts'
@@ -27,15 +27,15 @@ export async function spawnAgent(world: HubWorld, call: ToolCall, args: SpawnInp
     const agent = newAgent(world, args, { boundTo, slot })
     // It is known where this hub's store forgot the call, and a node has told of the agent since.
     if (world.agents.get(agent.agentId) === undefined) world.agents.create(tx, agent, args.brief)
-    world.placing.run(tx)
-    return answer(world, tx, { call, slot, agent: world.agents.get(agent.agentId) ?? agent })
+    const views = world.placing.run(tx)
+    return answer(world, tx, { call, slot, agent: world.agents.get(agent.agentId) ?? agent, views })
   })
 }
 
 function answer(
   world: HubWorld,
   tx: Transaction,
-  { call, slot, agent }: { call: ToolCall; slot: KeySlot; agent: Agent },
+  { call, slot, agent, views }: { call: ToolCall; slot: KeySlot; agent: Agent; views: readonly NodeView[] },
 ): string {
   const machine = liveAttempt(agent)?.machine
   const placed = machine === undefined ? {} : { machine }
@@ -52,15 +52,15 @@ function answer(
     entries: [deliveryId],
     names: [],
   })
-  const note = state === 'queued' ? waitingNote(world, agent) : undefined
-  const facts = factsDocument(world, { wish: wishOf(agent), note })
+  const note = state === 'queued' ? waitingNote(world, agent, views) : undefined
+  const facts = factsDocument(world, { wish: wishOf(agent), note, views })
   const body = JSON.stringify({ delivery_id: deliveryId, agent_id: agentId, state, ...placed, facts })
   slot.record(tx, { body, made: { agentId }, isOffer: true })
   return body
 }
 
-function waitingNote(world: HubWorld, agent: Agent): string {
-  const matches = matching(wishOf(agent), world.nodes.candidates(agent.filters.machine))
+function waitingNote(world: HubWorld, agent: Agent, views: readonly NodeView[]): string {
+  const matches = matching(wishOf(agent), world.nodes.candidates(agent.filters.machine, views))
   if (matches.length === 0) return 'No machine of the mesh matches yet; the agent waits for one within timeout_ms.'
   if (matches.every((node) => node.state !== 'online'))
     return 'Every matching machine is away; the agent waits for one within timeout_ms.'
