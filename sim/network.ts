@@ -1,5 +1,8 @@
 import { NfltrError } from '../src/core/errors.ts'
+import { limits } from '../src/core/limits.ts'
+import type { AccountAnswer } from '../src/core/node-account.ts'
 import type { Link, MemberFacts, PeerFacts } from '../src/ports/peers.ts'
+import { decodeAccount, encodeAccount } from '../src/wire/account-codec.ts'
 import type { Life } from './life.ts'
 import { LinkEnd } from './link.ts'
 import type { SimPeers } from './peers.ts'
@@ -227,6 +230,30 @@ export class Connection {
     if (this.#isBroken) there.cut()
     else there.send(() => node.life.reach(() => node.accept(nodeEnd)))
     return hubEnd
+  }
+
+  /** A question and its answer as bytes, each on its way for a while; lost with the connection, and then given up. */
+  askAccount(hub: SimPeers, after: string | undefined): Promise<AccountAnswer> {
+    const { delays } = this.#network.options
+    const node = this.#node
+    const ask = encodeAccount(after === undefined ? { type: 'ask' } : { type: 'ask', after })
+    const carry = (to: SimPeers, tell: () => void): void =>
+      to.life.after(delays.baseMs + delays.jitterMs, () => {
+        if (!this.#isBroken && !this.isClogged) tell()
+      })
+    return new Promise((resolve, reject) => {
+      hub.life.after(limits.accountAnswerMs, () => reject(new NfltrError('timed_out', 'The node did not answer.')))
+      carry(node, () => {
+        const asked = decodeAccount(ask)
+        node.answerAccount(hub.self, asked.type === 'ask' ? asked.after : undefined).then(
+          (answer) => {
+            const page = decodeAccount(encodeAccount({ type: 'page', ...answer }))
+            carry(hub, () => (page.type === 'page' ? resolve(page) : reject(new Error('the answer was no page'))))
+          },
+          (error: unknown) => carry(hub, () => reject(error)),
+        )
+      })
+    })
   }
 
   async roundTrip(from: SimPeers): Promise<void> {

@@ -1,5 +1,14 @@
 import { NfltrError } from '../src/core/errors.ts'
-import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../src/ports/peers.ts'
+import type { AccountAnswer } from '../src/core/node-account.ts'
+import type {
+  AnswerAccount,
+  Link,
+  MemberFacts,
+  PeerFacts,
+  PeerListener,
+  Peers,
+  Unsubscribe,
+} from '../src/ports/peers.ts'
 import type { SimClock } from './clock.ts'
 import { forever, type Life } from './life.ts'
 import type { Connection, Network } from './network.ts'
@@ -14,6 +23,7 @@ export class SimPeers implements Peers {
   /** Open connections by the other process's PeerId, oldest first. */
   readonly #connections = new Map<string, { readonly facts: PeerFacts; readonly open: Connection[] }>()
   #accept: ((link: Link) => void) | undefined
+  #answerAccount: AnswerAccount | undefined
   /** A node's word for hello: the highest epoch that it has seen of a hub (rule 7). */
   highestEpochOf: ((hubId: string) => number | undefined) | undefined
 
@@ -67,6 +77,23 @@ export class SimPeers implements Peers {
 
   get isServing(): boolean {
     return this.#accept !== undefined
+  }
+
+  askAccount(peerId: string, { after }: { readonly after?: string }): Promise<AccountAnswer> {
+    const connection = this.#connections.get(peerId)?.open.at(-1)
+    if (connection === undefined) {
+      return Promise.reject(new NfltrError('link_down', `No connection to ${peerId} was there.`))
+    }
+    return connection.askAccount(this, after)
+  }
+
+  serveAccounts(answer: AnswerAccount): void {
+    this.#answerAccount = answer
+  }
+
+  /** Another process asks. Waits, like the real thing, until somebody answers. */
+  answerAccount(asker: PeerFacts, after: string | undefined): Promise<AccountAnswer> {
+    return this.life.isAlive && this.#answerAccount !== undefined ? this.#answerAccount(asker, after) : forever()
   }
 
   want(_machinePeerId: string): void {

@@ -16,6 +16,8 @@ export interface CliIo {
   event(document: { readonly event: string; readonly [key: string]: unknown }, text?: string): void
   /** A remark for people; silent with `--json`. */
   note(text: string): void
+  /** What somebody has to hear though the command goes on: on stderr, also with `--json`. */
+  warn(text: string): void
   /** A failure: on stderr for people, and as the one document on stdout with `--json`. */
   fail(error: NfltrError): void
   /** Asks a person. Only where `isInteractive`. `isSecret` keeps what is typed off the screen. */
@@ -45,6 +47,7 @@ export function terminalIo(options: { readonly isJson: boolean; readonly output?
     note: (text) => {
       if (!isJson) stderr.write(`${printable(text)}\n`)
     },
+    warn: (text) => void stderr.write(`${printable(`nfltr: ${text}`)}\n`),
     fail: (error) => {
       stderr.write(`${printable(`nfltr: ${error.message}`)}\n`)
       if (error.hint !== undefined) stderr.write(`${printable(`  ${error.hint}`)}\n`)

@@ -49,10 +49,13 @@ export function hubClient(endpoint: ControlEndpoint): HubClient {
       const nextSeq = page['next_seq']
       return { events, ...(typeof nextSeq === 'number' ? { nextSeq } : {}) }
     },
-    account: (from) => {
-      const path = from === undefined ? paths.account : `${paths.account}?from=${encodeURIComponent(from)}`
-      return json<AccountPage>(endpoint, 'GET', path)
-    },
+    account: (from) => json<AccountPage>(endpoint, 'GET', paths.account + query({ from })),
+    nodeAccount: (peerId, after) =>
+      json<NodeAccount>(
+        endpoint,
+        'GET',
+        paths.nodeAccount.replace(':id', encodeURIComponent(peerId)) + query({ after }),
+      ),
     backup: ({ file }) => json<BackupDocument>(endpoint, 'POST', paths.backup, { file }),
     stop: async () => void (await json(endpoint, 'POST', paths.stop, {})),
   }
@@ -62,8 +65,16 @@ export function nodeClient(endpoint: ControlEndpoint): NodeApi {
   return {
     status: () => json(endpoint, 'GET', paths.status),
     leave: ({ isForced }) => json(endpoint, 'POST', paths.leave, { is_forced: isForced }),
-    account: (hubId) => json<NodeAccount>(endpoint, 'GET', `${paths.account}?hub_id=${encodeURIComponent(hubId)}`),
+    account: (hubId, after) => json<NodeAccount>(endpoint, 'GET', paths.account + query({ hub_id: hubId, after })),
   }
+}
+
+/** The query of a request, of what is there. */
+function query(fields: Readonly<Record<string, string | undefined>>): string {
+  const given = Object.entries(fields).flatMap(([name, value]): [string, string][] =>
+    value === undefined ? [] : [[name, value]],
+  )
+  return given.length === 0 ? '' : `?${new URLSearchParams(given)}`
 }
 
 async function hold(endpoint: ControlEndpoint, session: SessionIdentity): Promise<Hold & { lost: Promise<void> }> {

@@ -133,6 +133,7 @@ export function hubRoutes(hub: HubApi, more: () => Partial<HubStatusDocument> = 
     },
     get(paths.status, async () => ({ ...(await hub.status()), ...more() })),
     get(paths.account, (exchange) => hub.account(exchange.text('from'))),
+    get(paths.nodeAccount, (exchange) => hub.nodeAccount(exchange.part('id'), exchange.text('after'))),
     get(paths.agent, (exchange) => hub.showAgent(exchange.part('id'))),
     get(paths.receipt, (exchange) => {
       const turn = exchange.wholeNumber('turn', 0)
@@ -151,7 +152,7 @@ export function hubRoutes(hub: HubApi, more: () => Partial<HubStatusDocument> = 
 export function nodeRoutes(node: NodeApi): readonly Route[] {
   return [
     get(paths.status, () => node.status()),
-    get(paths.account, (exchange) => node.account(exchange.text('hub_id') ?? '')),
+    get(paths.account, (exchange) => node.account(exchange.text('hub_id') ?? '', exchange.text('after'))),
     {
       method: 'POST',
       path: paths.leave,

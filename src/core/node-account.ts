@@ -12,7 +12,19 @@ export interface NodeAttemptAccount {
   readonly receiptId?: string
 }
 
+/** A page of it, by rising attempt id. */
 export interface NodeAccount {
   readonly peerId: string
   readonly attempts: readonly NodeAttemptAccount[]
+  /** The next page comes after this attempt, the last of this one; absent on the last page. */
+  readonly next?: string
+}
+
+/** What a node says of one attempt to its hub: whose hub that is, both know. */
+export type AttemptWord = Omit<NodeAttemptAccount, 'hubId'>
+
+/** A page as it passes between them. */
+export interface AccountAnswer {
+  readonly attempts: readonly AttemptWord[]
+  readonly isLast: boolean
 }

@@ -1,5 +1,6 @@
 import { NfltrError } from '../core/errors.ts'
 import type { AccountLine, AccountPage } from '../core/hub-account.ts'
+import type { NodeAccount } from '../core/node-account.ts'
 import type { Clock } from '../ports/clock.ts'
 import type {
   BackupDocument,
@@ -152,6 +153,17 @@ export class Hub implements HubApi {
     await engine.settled()
     const turns = (): readonly AccountLine[] => turnLines(this.#assembly.world)
     return await accountPage({ hubId: facts.hubId, store, sha256: facts.sha256, turns }, from)
+  }
+
+  async nodeAccount(peerId: string, after?: string): Promise<NodeAccount> {
+    const { peers, facts } = this.#ports
+    const { attempts, isLast } = await peers.askAccount(peerId, after === undefined ? {} : { after })
+    const next = isLast ? undefined : attempts.at(-1)?.attemptId
+    return {
+      peerId,
+      attempts: attempts.map((attempt) => ({ ...attempt, hubId: facts.hubId })),
+      ...(next === undefined ? {} : { next }),
+    }
   }
 
   async backup({ file }: { readonly file: string }): Promise<BackupDocument> {

@@ -1,4 +1,5 @@
 import type { Connection } from '@libp2p/interface'
+import { NfltrError } from '../core/errors.ts'
 import type { Membership, ProcessCertificate } from '../core/membership.ts'
 import type { Clock } from '../ports/clock.ts'
 import type { PeerFacts, PeerListener, Unsubscribe } from '../ports/peers.ts'
@@ -50,6 +51,13 @@ export class MemberLinks {
   /** The newest connection to a peer: the one to open streams on. */
   newest(peerId: string): MemberLink | undefined {
     return this.#byPeer.get(peerId)?.findLast((link) => link.connection.status === 'open')
+  }
+
+  /** The same for whoever cannot do without. @throws {NfltrError} `link_down` */
+  required(peerId: string): MemberLink {
+    const link = this.newest(peerId)
+    if (link === undefined) throw new NfltrError('link_down', 'No connection to the peer is up.')
+    return link
   }
 
   linksOf(peerId: string): readonly MemberLink[] {

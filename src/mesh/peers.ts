@@ -1,11 +1,13 @@
 import type { Connection, Libp2p } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import type { Membership, Role } from '../core/membership.ts'
+import type { AccountAnswer } from '../core/node-account.ts'
 import type { Issuers } from '../identity/envelopes.ts'
 import type { Invite } from '../identity/invites.ts'
 import type { PrivateKey } from '../identity/keys.ts'
 import type { IssuerBook } from '../ports/home.ts'
-import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
+import type { AnswerAccount, Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../ports/peers.ts'
+import { askAccount } from './account-exchange.ts'
 import { parsePeerAddress } from './addresses.ts'
 import { Entering } from './entering.ts'
 import { Greeter } from './greeter.ts'
@@ -20,14 +22,13 @@ import { MemberLinks } from './member-links.ts'
 import { depart, isOut, memberFacts } from './membership.ts'
 import { type MeshOptions, processFacts } from './mesh-options.ts'
 import { OwnPlace } from './own-place.ts'
-import { serveProtocols, sessionLink } from './protocols.ts'
+import { linkToNode, openSession, serveProtocols } from './protocols.ts'
 import { Quarantine } from './quarantine.ts'
 import { type RefusalNotice, Refusals } from './refusals.ts'
 import { type Asking, Renewal, renewMember, revokeMembers } from './renewal.ts'
 import { type KeyChange, type KeyReplaced, replaceMeshKey } from './replacing-key.ts'
 import type { RosterEntry } from './roster.ts'
 import { type Applied, RosterSpread } from './roster-spread.ts'
-import { objectionToSession, sessionProtocol } from './session-streams.ts'
 import type { ProcessFacts } from './standing.ts'
 import {
   addressTarget,
@@ -83,6 +84,7 @@ export class MeshHost implements Peers {
   readonly #asked = new Set<string>()
   readonly #memberWatchers = new Set<() => void>()
   readonly #acceptSession = Promise.withResolvers<(link: Link) => void>()
+  readonly #answerAccount = Promise.withResolvers<AnswerAccount>()
   #host: Libp2p | undefined
   #isClosed = false
 
@@ -191,20 +193,21 @@ export class MeshHost implements Peers {
   }
 
   async openSession(peerId: string, options: { readonly signal: AbortSignal }): Promise<Link> {
-    const link = this.#links.newest(peerId)
-    if (link === undefined) throw new NfltrError('link_down', 'No connection to the peer is up.')
-    const objection = objectionToSession(this.self, link.facts)
-    if (objection !== undefined) throw objection
-    try {
-      const stream = await link.connection.newStream(sessionProtocol, { signal: options.signal })
-      return sessionLink(stream, link, { clock: this.#options.clock, refusals: this.#refusals })
-    } catch (cause) {
-      throw new NfltrError('link_down', `No session with ${link.facts.name} could be opened.`, { cause })
-    }
+    const { clock } = this.#options
+    return await openSession(peerId, { links: this.#links, self: this.self, clock, refusals: this.#refusals }, options)
   }
 
   serveSessions(accept: (link: Link) => void): void {
     this.#acceptSession.resolve(accept)
+  }
+
+  async askAccount(peerId: string, { after }: { readonly after?: string }): Promise<AccountAnswer> {
+    const link = linkToNode(peerId, { links: this.#links, self: this.self })
+    return await askAccount({ clock: this.#options.clock, link, refusals: this.#refusals }, after)
+  }
+
+  serveAccounts(answer: AnswerAccount): void {
+    this.#answerAccount.resolve(answer)
   }
 
   want(machinePeerId: string): void {
@@ -234,9 +237,7 @@ export class MeshHost implements Peers {
   }
 
   async probe(peerId: string, options: { readonly signal: AbortSignal }): Promise<number> {
-    const link = this.#links.newest(peerId)
-    if (link === undefined) throw new NfltrError('link_down', 'No connection to the peer is up.')
-    const rttMs = await untilAborted(link.admission.ping(), options.signal)
+    const rttMs = await untilAborted(this.#links.required(peerId).admission.ping(), options.signal)
     if (rttMs === undefined) throw new NfltrError('link_down', 'The connection ended before the peer answered.')
     return rttMs
   }
@@ -405,6 +406,7 @@ export class MeshHost implements Peers {
       spread: this.#spread,
       issuer: this.#options.issuer,
       acceptSession: this.#acceptSession.promise,
+      answerAccount: this.#answerAccount.promise,
     })
   }
 

@@ -2,13 +2,14 @@ import type { Connection, Stream } from '@libp2p/interface'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Clock } from '../ports/clock.ts'
-import type { Link } from '../ports/peers.ts'
+import type { AnswerAccount, Link, PeerFacts } from '../ports/peers.ts'
 import type { Random } from '../ports/random.ts'
+import { accountProtocol, answerAccount } from './account-exchange.ts'
 import { FrameStream } from './frame-stream.ts'
 import { type GateOptions, serveMembers, serveStrangers } from './gate.ts'
 import { helloProtocol } from './hello.ts'
 import { answerJoiner, type IssuerRole, joinProtocol } from './join.ts'
-import type { MemberLink } from './member-links.ts'
+import type { MemberLink, MemberLinks } from './member-links.ts'
 import type { OwnPlace } from './own-place.ts'
 import type { Refusals } from './refusals.ts'
 import { rosterProtocol } from './roster-exchange.ts'
@@ -23,6 +24,8 @@ export interface ProtocolOptions extends GateOptions {
   readonly issuer: IssuerRole | undefined
   /** Resolves once somebody takes sessions; until then they wait. */
   readonly acceptSession: Promise<(link: Link) => void>
+  /** Likewise for questions about what is on record. */
+  readonly answerAccount: Promise<AnswerAccount>
 }
 
 /** Registers what this process answers. What is not here is answered by nobody: strangers get hello, and join on an issuer. */
@@ -35,6 +38,7 @@ export async function serveProtocols(options: ProtocolOptions): Promise<void> {
   await serveMembers(options, rosterProtocol, (stream, link) => spread.answer(link, stream))
   if (place.facts.kind === 'node') {
     await serveMembers(options, sessionProtocol, (stream, link) => serveSession(options, stream, link))
+    await serveMembers(options, accountProtocol, (stream, link) => serveAccount(options, stream, link))
   }
   if (issuer !== undefined) {
     await serveStrangers(options, joinProtocol, (stream, connection) =>
@@ -43,7 +47,33 @@ export async function serveProtocols(options: ProtocolOptions): Promise<void> {
   }
 }
 
-export function sessionLink(
+/** @throws {NfltrError} `link_down`, `wrong_role` */
+export async function openSession(
+  peerId: string,
+  by: { readonly links: MemberLinks; readonly self: PeerFacts; readonly clock: Clock; readonly refusals: Refusals },
+  options: { readonly signal: AbortSignal },
+): Promise<Link> {
+  const link = linkToNode(peerId, by)
+  try {
+    const stream = await link.connection.newStream(sessionProtocol, { signal: options.signal })
+    return sessionLink(stream, link, by)
+  } catch (cause) {
+    throw new NfltrError('link_down', `No session with ${link.facts.name} could be opened.`, { cause })
+  }
+}
+
+/** The line to a node, for a hub. @throws {NfltrError} `link_down`, `wrong_role` */
+export function linkToNode(
+  peerId: string,
+  { links, self }: { readonly links: MemberLinks; readonly self: PeerFacts },
+): MemberLink {
+  const link = links.required(peerId)
+  const objection = objectionToSession(self, link.facts)
+  if (objection !== undefined) throw objection
+  return link
+}
+
+function sessionLink(
   stream: Stream,
   link: MemberLink,
   options: { readonly clock: Clock; readonly refusals: Refusals },
@@ -62,6 +92,13 @@ async function serveSession(options: ProtocolOptions, stream: Stream, link: Memb
   if (objection !== undefined) throw objection
   const accept = await options.acceptSession
   accept(sessionLink(stream, link, options))
+}
+
+/** Those that may open sessions may ask, each about itself. */
+async function serveAccount(options: ProtocolOptions, stream: Stream, link: MemberLink): Promise<void> {
+  const objection = objectionToSession(link.facts, options.place.facts)
+  if (objection !== undefined) throw objection
+  await answerAccount(stream, { clock: options.clock, link }, await options.answerAccount)
 }
 
 async function serveJoin(

@@ -7,7 +7,7 @@ import { isOpen } from '../core/node-attempt-step.ts'
 import type { NodeApi } from '../ports/hub-api.ts'
 import type { FoundAttempt } from '../ports/keepers.ts'
 import type { Transaction } from '../runtime/engine.ts'
-import { nodeAccount } from './account.ts'
+import { Accounts } from './account.ts'
 import { objectionToHub } from './allowed-hubs.ts'
 import { Attempts } from './attempts.ts'
 import { cardOf } from './card.ts'
@@ -67,6 +67,7 @@ class RunningNode implements Node {
   readonly #receipts: Receipts
   readonly #retention: Retention
   readonly #revokedHubs: RevokedHubs
+  readonly #accounts: Accounts
   readonly #programWatch: ProgramWatch
   #card: NodeCard
   #isProgramMissing = true
@@ -140,6 +141,12 @@ class RunningNode implements Node {
     this.#launches = new Launches(ports, this.#attempts, (hubId) => this.#sessions.record(hubId))
     this.#receipts = new Receipts(ports, this.#attempts, this.#sessions)
     this.#retention = new Retention(ports, this.#attempts, this.#sessions)
+    this.#accounts = new Accounts({
+      engine: ports.engine,
+      store: ports.store,
+      peerId: ports.peers.self.machinePeerId,
+      hub: (hubId) => this.#sessions.record(hubId),
+    })
     this.#programWatch = new ProgramWatch({
       clock: ports.clock,
       isMissing: () => this.#isProgramMissing,
@@ -198,6 +205,7 @@ class RunningNode implements Node {
     this.#ports.note?.({ event: 'recovered', fields: { taken: String(taken), orphans } })
     this.#retention.expire()
     this.#sessions.serve()
+    this.#ports.peers.serveAccounts((asker, after) => this.#accounts.answer(asker, after))
     this.#revokedHubs.start()
     this.#programWatch.start()
   }
@@ -297,10 +305,8 @@ class RunningNode implements Node {
     }
   }
 
-  async account(hubId: string): Promise<NodeAccount> {
-    const { engine, store, peers } = this.#ports
-    await engine.settled()
-    return await nodeAccount({ peerId: peers.self.machinePeerId, store, attempts: this.#attempts.all() }, hubId)
+  account(hubId: string, after?: string): Promise<NodeAccount> {
+    return this.#accounts.account(hubId, after)
   }
 
   /** One message of a hub, in the transaction that moves the session's cursor: applied once, or not at all. */

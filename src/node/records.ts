@@ -131,6 +131,13 @@ async function readAll<T>(store: Store, prefix: string): Promise<readonly T[]> {
   return records
 }
 
+/** Attempts in the order of their ids, from behind one of them on: as `writeAttempt` keeps their heads. */
+export async function* attemptsAfter(store: Store, after: string | undefined): AsyncGenerator<NodeAttempt> {
+  // The first key that is behind it.
+  const from = after === undefined ? {} : { from: `${prefixes.attempt}${after}\0` }
+  for await (const { value } of store.scan(prefixes.attempt, from)) yield decodeRecord<NodeAttempt>(value)
+}
+
 /** Padded, so that the store's order is the order of arrival. */
 function steerKey(attemptId: string, index: number): string {
   return `${prefixes.steer + attemptId}/${String(index).padStart(4, '0')}`

@@ -48,6 +48,13 @@ export interface HubApi {
   /** `audit`: a page of what this hub has on record. @param from `next` of the page before */
   account(from?: string): Promise<AccountPage>
   /**
+   * `audit`: a page of what a node has on record of this hub's attempts, asked just now.
+   *
+   * @param after - `next` of the page before
+   * @throws {NfltrError} why the node could not be asked, or its answer was none: as `Peers.askAccount`
+   */
+  nodeAccount(peerId: string, after?: string): Promise<NodeAccount>
+  /**
    * Writes all records as of this moment into a file of this machine, while work goes on.
    *
    * @throws {NfltrError} `store_damaged`, `disk_full`, `already_exists`
@@ -191,6 +198,6 @@ export interface NodeApi {
    * @throws {NfltrError} `in_use` while agents run or results wait for their hub, unless forced; `timed_out`
    */
   leave(options: { readonly isForced: boolean }): Promise<Record<string, unknown>>
-  /** `audit`: what this node has on record of a hub's attempts. */
-  account(hubId: string): Promise<NodeAccount>
+  /** `audit`: a page of what this node has on record of a hub's attempts. @param after `next` of the page before */
+  account(hubId: string, after?: string): Promise<NodeAccount>
 }

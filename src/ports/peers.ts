@@ -1,4 +1,5 @@
 import type { PeerKind, Role } from '../core/membership.ts'
+import type { AccountAnswer } from '../core/node-account.ts'
 
 /**
  * Authenticated links to other processes of the mesh. Implementations: `mesh` (libp2p) and the simulator's network.
@@ -37,6 +38,19 @@ export interface Peers {
   serveSessions(accept: (link: Link) => void): void
 
   /**
+   * Hub only: asks a connected node for what it has on record of this hub's attempts, a page at a time.
+   *
+   * @param options - `after`: the last attempt of the page before
+   * @throws {NfltrError} `link_down`; `timed_out` after `limits.accountAnswerMs`; `unsupported` from a node of a version that
+   *   does not tell; `invalid_frame`, `frame_too_large` and `protocol_violation` for what cannot be such a page; or why the
+   *   node does not tell
+   */
+  askAccount(peerId: string, options: { readonly after?: string }): Promise<AccountAnswer>
+
+  /** Node only: answers hubs that ask so. The answer may fail, and the hub hears why. */
+  serveAccounts(answer: AnswerAccount): void
+
+  /**
    * Asks that a peer be dialled as soon as possible (it is redialled for as long as it is wanted).
    * A hub wants every node; a node wants hubs and owners when nobody reached its listener.
    */
@@ -45,6 +59,9 @@ export interface Peers {
   /** Round trip to a connected peer in milliseconds. @throws {NfltrError} `link_down`, `timed_out` */
   probe(peerId: string, options: { readonly signal: AbortSignal }): Promise<number>
 }
+
+/** @throws {NfltrError} why the asker is told nothing */
+export type AnswerAccount = (asker: PeerFacts, after: string | undefined) => Promise<AccountAnswer>
 
 export interface PeerListener {
   readonly up: (peer: PeerFacts) => void

@@ -174,4 +174,8 @@ export const bounds: Readonly<Record<string, Readonly<Record<string, Bound>>>> =
     successions,
   },
   RosterMember: { membership: envelope, address_records: list(16, envelopeMaxBytes) },
+  AccountAsk: { after: id },
+  AccountPage: { attempts: list(limits.accountPageMax) },
+  AccountAttempt: { agent_id: id, task_id: id, attempt_id: id, text_hash: word, receipt_id: hash },
+  AccountRefused: { code: word, message: bytes(1024) },
 }

@@ -287,7 +287,7 @@ export function fromVersion(wire: WireVersion): RevocationVersion {
 }
 
 /** A newer peer's word for a refusal is still a refusal. */
-function knownCode(code: string): ErrorCode {
+export function knownCode(code: string): ErrorCode {
   return Object.hasOwn(errorCodes, code) ? (code as ErrorCode) : 'unsupported'
 }
 

@@ -8,6 +8,7 @@ import {
   historyOf,
   honestAccount,
   receiptOf,
+  sha256,
   withHistory,
   withLines,
 } from './support/audited.ts'
@@ -68,7 +69,7 @@ describe('an honest history', () => {
   test('names the machines whose own record nobody read', async () => {
     const { notAsked, violations } = await auditOf({ ...honest, node: { peerId: 'another machine', attempts: [] } })
 
-    expect(notAsked).toEqual(['vm1'])
+    expect(notAsked.map(({ name }) => name)).toEqual(['vm1'])
     expect(violations).toEqual([])
   })
 
@@ -286,6 +287,20 @@ describe('a doctored history', () => {
       expect(await found(account)).toEqual(['same-facts'])
     },
   )
+
+  test('is none where the end could not be applied and was told as that: its node has the result still', async () => {
+    const result = first('result')
+    const asTold = sha256('')
+    const account = withLines(
+      instead(result, { ...result, outcome: 'failed', reason: 'dead_letter', textHash: asTold }),
+      (line) =>
+        line.part === 'entry' && line.deliveryId === result.deliveryId && line.result !== undefined
+          ? { ...line, result: { ...line.result, outcome: 'failed', textHash: asTold } }
+          : line,
+    )
+
+    expect(await found(account)).toEqual([])
+  })
 
   test('of a result that its node has otherwise', async () => {
     const attempts = honest.node.attempts.map((attempt) => ({ ...attempt, textHash: '0'.repeat(64) }))

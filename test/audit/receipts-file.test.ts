@@ -30,7 +30,8 @@ async function checked(text: string): Promise<AuditReport> {
   const world = {
     io: {} as CliIo,
     open: () => Promise.reject(new Error('no hub is asked')),
-    nodes: () => Promise.reject(new Error('no node is asked')),
+    nodeHere: () => Promise.reject(new Error('no node is asked')),
+    pause: () => Promise.reject(new Error('nothing is waited for')),
     readFile: async () => text,
     openReceipt: checkReceipt,
   }

@@ -41,6 +41,7 @@ async function run(...args: string[]): Promise<{ readonly document: object; read
     },
     event: () => undefined,
     note: () => undefined,
+    warn: () => undefined,
     fail: () => undefined,
     ask: () => Promise.reject(new Error('nobody is there')),
     readInput: () => Promise.reject(new Error('nothing is there')),

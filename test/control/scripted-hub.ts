@@ -53,6 +53,7 @@ export function scriptedHub(): ScriptedHub {
     }),
     showAgent: async (id) => ({ agent_id: id }),
     account: async () => ({ hubId: 'hub_1', head: { seq: 0, hash: '' }, lines: [] }),
+    nodeAccount: async (peerId) => ({ peerId, attempts: [] }),
     receipt: async (id, { turn = 1 }) => ({
       schema: 1,
       receipt_id: 'rcp_1',

@@ -95,8 +95,14 @@ describe('two machines', () => {
     for (let index = 0; index < 20; index++)
       ids.push((await session.tool('spawn_agent', { brief: 'quick' }))['agent_id'])
 
-    const reply = await session.tool('wait_for_agents', { agent_ids: ids, mode: 'all', max_bytes: 200_000 })
+    const waiting = session.tool('wait_for_agents', { agent_ids: ids, mode: 'all', max_bytes: 200_000 })
+    // Whatever is on its way meanwhile, nobody is accused of it.
+    const audits = [await mesh.hub.json(['audit']), await mesh.hub.json(['audit'])]
+    const reply = await waiting
 
+    for (const audit of audits) {
+      expect(audit).toMatchObject({ ok: true, checked: { nodes: 1, nodes_not_asked: [] }, violations: [] })
+    }
     expect(
       entries(reply)
         .map((entry) => entry.agent_id)
@@ -107,7 +113,7 @@ describe('two machines', () => {
   test('leave a history that an audit finds clean, with each result accepted once and delivered once', async () => {
     const audit = await mesh.hub.json(['audit'])
 
-    expect(audit).toMatchObject({ ok: true, violations: [] })
+    expect(audit).toMatchObject({ ok: true, checked: { nodes: 1, nodes_not_asked: [] }, violations: [] })
     const agents = audit['agents'] as { results: { accepted: number; delivered: number; accepted_at: string }[] }[]
     const results = agents.flatMap((agent) => agent.results)
     expect(results.length).toBeGreaterThan(0)
@@ -141,6 +147,7 @@ describe('a killed', () => {
 
     mesh.running().kill('SIGKILL')
     await mesh.running().finished
+    const alone = await mesh.hub.json(['audit'])
     await mesh.restartNode()
     await writeFile(go, '')
     const reply = await session.tool('wait_for_agents', { agent_ids: [spawned['agent_id']] })
@@ -148,7 +155,8 @@ describe('a killed', () => {
     expect(entries(reply)).toHaveLength(1)
     expect(entries(reply)[0]).toMatchObject({ outcome: 'completed', text: 'after' })
     await session.close()
-    expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, violations: [] })
+    expect(alone).toMatchObject({ ok: true, checked: { nodes: 0, nodes_not_asked: ['vm1'] }, violations: [] })
+    expect(await mesh.hub.json(['audit'])).toMatchObject({ ok: true, checked: { nodes: 1 }, violations: [] })
   }, 120_000)
 
   test('hub and adapter leave the result for the next session, once', async () => {

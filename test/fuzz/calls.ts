@@ -117,6 +117,7 @@ async function openAdapter(twin: TwinHub) {
       showAgent: hub.showAgent.bind(hub),
       receipt: hub.receipt.bind(hub),
       account: hub.account.bind(hub),
+      nodeAccount: hub.nodeAccount.bind(hub),
       logs: hub.logs.bind(hub),
       stop: hub.stop.bind(hub),
       backup: hub.backup.bind(hub),

@@ -5,12 +5,13 @@ import * as envelopes from '../../src/identity/envelopes.ts'
 import { decodeInvite, encodeInvite } from '../../src/identity/invites.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.ts'
 import { frameMaxBytes, frameReader } from '../../src/keeper/frames.ts'
+import { decodeAccount, encodeAccount } from '../../src/wire/account-codec.ts'
 import { decodeHandshake, encodeHandshake } from '../../src/wire/handshake-codec.ts'
 import * as records from '../../src/wire/record-codec.ts'
 import { decodeRoster, encodeRoster } from '../../src/wire/roster-codec.ts'
 import { decodeFrame, encodeFrame } from '../../src/wire/session-codec.ts'
 import { decodeWork, encodeWork } from '../../src/wire/work-codec.ts'
-import { frame, work } from '../wire/arbitraries.ts'
+import { account, frame, work } from '../wire/arbitraries.ts'
 import * as handshakes from '../wire/handshake-arbitraries.ts'
 import { mutate, mutateText } from './mutate.ts'
 import { type Target, verdictOn } from './target.ts'
@@ -130,6 +131,7 @@ export const decoders: readonly Target[] = [
   decoder('work message', 12, { values: work, encode: encodeWork, decode: decodeWork }),
   decoder('handshake message', 12, { values: handshakes.handshake, encode: encodeHandshake, decode: decodeHandshake }),
   decoder('roster message', 6, { values: handshakes.roster, encode: encodeRoster, decode: decodeRoster }),
+  decoder('account message', 6, { values: account, encode: encodeAccount, decode: decodeAccount }),
   decoder('invite payload', 4, {
     values: handshakes.invitePayload,
     encode: encodeInvitePayload,

@@ -4,12 +4,13 @@ import { FrameStream } from '../../src/mesh/frame-stream.ts'
 import type { MeshHost } from '../../src/mesh/peers.ts'
 import { systemClock } from '../../src/platform/clock.ts'
 import { Session } from '../../src/runtime/session.ts'
+import { encodeAccount } from '../../src/wire/account-codec.ts'
 import { encodeHandshake } from '../../src/wire/handshake-codec.ts'
 import { encodeRoster } from '../../src/wire/roster-codec.ts'
 import { encodeFrame } from '../../src/wire/session-codec.ts'
 import { greetByHand, megabyte } from '../mesh/by-hand.ts'
 import { addressOf, Bench, connectionTo, memberOf, soon, streamClosed, TestMesh } from '../mesh/support.ts'
-import { frame } from '../wire/arbitraries.ts'
+import { account, frame } from '../wire/arbitraries.ts'
 import { handshake, roster } from '../wire/handshake-arbitraries.ts'
 import { pool } from './decoders.ts'
 import { mutate } from './mutate.ts'
@@ -23,6 +24,7 @@ const protocols = {
   join: '/nfltr/join/1.0.0',
   roster: '/nfltr/roster/1.0.0',
   session: '/nfltr/session/1.0.0',
+  account: '/nfltr/account/1.0.0',
 } as const
 
 /** An issuer and a node on loopback, whose connections come from strangers and from members that say what they must not. */
@@ -35,6 +37,7 @@ const mesh: Target = {
       join: pool(seed, handshake, encodeHandshake),
       roster: pool(seed, roster, encodeRoster),
       session: pool(seed, frame, encodeFrame),
+      account: pool(seed, account, encodeAccount),
     }
     const bench = new Bench()
     const test = await TestMesh.create()
@@ -47,12 +50,13 @@ const mesh: Target = {
       const end = (error?: Error): void => link.close(error)
       Session.readOpen(link, { signal: AbortSignal.timeout(openingMs) }).then(() => end(), end)
     })
+    node.serveAccounts(async () => ({ attempts: [], isLast: true }))
     return {
       try: async (random) => {
         await using guests = new Bench()
         const isMember = random.chance(0.6)
         const protocol = isMember
-          ? random.pick(['roster', 'session', 'hello'] as const)
+          ? random.pick(['roster', 'session', 'account', 'hello'] as const)
           : random.pick(['hello', 'join'] as const)
         const host = isMember ? node : issuer
         const inputs = Array.from({ length: random.int(1, 3) }, () => mutate(random, valid[protocol]))

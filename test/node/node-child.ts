@@ -40,6 +40,8 @@ const node = await openNode({
     watchMembers: () => () => undefined,
     openSession: () => Promise.reject(new Error('a node opens no session')),
     serveSessions: (accept) => void accepts.push(accept),
+    askAccount: () => Promise.reject(new Error('a node asks no node')),
+    serveAccounts: () => undefined,
     want: () => undefined,
     probe: async () => 1,
   },

@@ -6,7 +6,7 @@ import type { NodeNote, NodePorts, NodeSettings } from '../../src/node/ports.ts'
 import type { AgentDriver } from '../../src/ports/agent-driver.ts'
 import type { Clock } from '../../src/ports/clock.ts'
 import type { KeeperLaunch } from '../../src/ports/keepers.ts'
-import type { Link, MemberFacts, PeerFacts, Peers } from '../../src/ports/peers.ts'
+import type { AnswerAccount, Link, MemberFacts, PeerFacts, Peers } from '../../src/ports/peers.ts'
 import { Engine } from '../../src/runtime/engine.ts'
 import { Session } from '../../src/runtime/session.ts'
 import type { MemoryDisk } from '../../src/store/memory-disk.ts'
@@ -58,6 +58,8 @@ export class World {
   #disk: MemoryDisk | undefined
   #store: MemoryStore | undefined
   #gate: Gate | undefined
+  /** Asks the running node for what it has on record, as a hub would over the mesh. */
+  answerAccount: AnswerAccount | undefined
   #accept: ((link: Link) => void) | undefined
   #links: MemoryLinkPair[] = []
 
@@ -185,6 +187,10 @@ export class World {
       openSession: () => Promise.reject(new Error('a node opens no session')),
       serveSessions: (accept) => {
         if (!gate.isDead) this.#accept = accept
+      },
+      askAccount: () => Promise.reject(new Error('a node asks no node')),
+      serveAccounts: (answer) => {
+        if (!gate.isDead) this.answerAccount = answer
       },
       want: () => undefined,
       probe: async () => 1,

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { NfltrError } from '../../src/core/errors.ts'
 import type { NodeAttemptAccount } from '../../src/core/node-account.ts'
 import { type Hub, openHub } from '../../src/hub/hub.ts'
 import { type Node, openNode } from '../../src/node/node.ts'
@@ -9,7 +10,7 @@ import { systemClock } from '../../src/platform/clock.ts'
 import { systemLiveness } from '../../src/platform/liveness.ts'
 import { systemRandom } from '../../src/platform/random.ts'
 import type { ToolName } from '../../src/ports/hub-api.ts'
-import type { Link, MemberFacts, PeerFacts, PeerListener, Peers } from '../../src/ports/peers.ts'
+import type { AnswerAccount, Link, MemberFacts, PeerFacts, PeerListener, Peers } from '../../src/ports/peers.ts'
 import type { Store } from '../../src/ports/store.ts'
 import { Engine } from '../../src/runtime/engine.ts'
 import { openLevelStore } from '../../src/store/level-store.ts'
@@ -41,6 +42,7 @@ export class Pair {
   #hub: { readonly hub: Hub; readonly store: Store } | undefined
   #node: { readonly node: Node; readonly store: Store } | undefined
   #accept: ((link: Link) => void) | undefined
+  #tell: AnswerAccount | undefined
   #links: { cut(): void }[] = []
   #calls = 0
   #runs = 0
@@ -102,6 +104,7 @@ export class Pair {
     const running = this.#node
     this.#node = undefined
     this.#accept = undefined
+    this.#tell = undefined
     for (const listener of this.#listeners) listener.down(this.#nodeFacts)
     for (const link of this.#links.splice(0)) link.cut()
     await running?.node.close()
@@ -231,6 +234,13 @@ export class Pair {
       },
       serveSessions: (accept) => {
         this.#accept = accept
+      },
+      askAccount: async (_, { after }) => {
+        if (this.#tell === undefined) throw new NfltrError('link_down', 'The node is away.')
+        return await this.#tell(hubFacts, after)
+      },
+      serveAccounts: (answer) => {
+        this.#tell = answer
       },
       want: () => undefined,
       probe: async () => 1,

@@ -1,7 +1,9 @@
 import fc from 'fast-check'
+import { type ErrorCode, errorCodes } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
 import type { AttemptRef, ControlMessage, LaneCursor, SessionFrame, WorkMessage } from '../../src/core/messages.ts'
 import { type AttemptResult, eventTypes, type NodeCard, reasons } from '../../src/core/model.ts'
+import type { AccountMessage } from '../../src/wire/account-codec.ts'
 
 /** Values that a correct peer may send: bounded, well-formed, and without the fields that are absent. */
 export const count = fc.oneof(fc.nat(), fc.constantFrom(0, 1, 2 ** 32, Number.MAX_SAFE_INTEGER))
@@ -218,3 +220,22 @@ export const work: fc.Arbitrary<WorkMessage> = fc.oneof(
   all({ type: just('receipt' as const), ref, receipt: all({ receiptId: id, envelope: bytes(1, 400) }) }),
   record({ type: just('unsupported' as const), kind: id, commandId: id }, ['type', 'kind']),
 ) as fc.Arbitrary<WorkMessage>
+
+const attemptWord = record(
+  { agentId: id, taskId: id, attemptId: id, epoch: count, isOpen: fc.boolean(), textHash: id, receiptId: id },
+  ['agentId', 'taskId', 'attemptId', 'epoch', 'isOpen'],
+)
+
+export const account: fc.Arbitrary<AccountMessage> = fc.oneof(
+  record({ type: fc.constant('ask' as const), after: id }, ['type']),
+  all({
+    type: fc.constant('page' as const),
+    attempts: fc.array(attemptWord, { maxLength: 4 }),
+    isLast: fc.boolean(),
+  }),
+  all({
+    type: fc.constant('refused' as const),
+    code: fc.constantFrom(...(Object.keys(errorCodes) as ErrorCode[])),
+    message: prose,
+  }),
+)

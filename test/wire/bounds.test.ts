@@ -3,7 +3,9 @@ import { describe, expect, test } from 'vitest'
 import type { ErrorCode } from '../../src/core/errors.ts'
 import { NfltrError } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
+import { decodeAccount, encodeAccount } from '../../src/wire/account-codec.ts'
 import { bounds, instantMaxMs } from '../../src/wire/bounds.ts'
+import { file_account } from '../../src/wire/generated/rev1/account_pb.ts'
 import { file_handshake } from '../../src/wire/generated/rev1/handshake_pb.ts'
 import { file_records } from '../../src/wire/generated/rev1/records_pb.ts'
 import { ControlSchema, file_session, SessionFrameSchema } from '../../src/wire/generated/rev1/session_pb.ts'
@@ -15,7 +17,7 @@ import { decodeFrame, encodeFrame, partMaxBytes } from '../../src/wire/session-c
 import { decodeWork, encodeWork } from '../../src/wire/work-codec.ts'
 
 const ref = { agentId: 'agt_1', taskId: 'tsk_1', attemptId: 'att_1', epoch: 1 }
-const files: readonly DescFile[] = [file_session, file_work, file_records, file_handshake]
+const files: readonly DescFile[] = [file_session, file_work, file_records, file_handshake, file_account]
 const messages: readonly DescMessage[] = files.flatMap((file) => file.messages)
 
 function refusalOf(action: () => unknown): ErrorCode | undefined {
@@ -122,6 +124,23 @@ describe('decoding', () => {
     expect(refusalOf(() => decodeFrame(new Uint8Array(limits.sessionFrameMaxBytes + 1)))).toBe('frame_too_large')
     expect(refusalOf(() => decodeHandshake(new Uint8Array(limits.helloMaxBytes + 1)))).toBe('frame_too_large')
     expect(refusalOf(() => decodeWork(new Uint8Array(limits.workMessageMaxBytes + 1)))).toBe('frame_too_large')
+  })
+
+  test('the largest page of what a node has on record fits into a message', () => {
+    const longest = 'é'.repeat(64)
+    const attempt = {
+      agentId: longest,
+      taskId: longest,
+      attemptId: longest,
+      epoch: Number.MAX_SAFE_INTEGER,
+      isOpen: true,
+      textHash: 'a'.repeat(64),
+      receiptId: longest,
+    }
+    const page = (count: number) => ({ type: 'page', attempts: new Array(count).fill(attempt), isLast: false }) as const
+
+    expect(decodeAccount(encodeAccount(page(limits.accountPageMax)))).toEqual(page(limits.accountPageMax))
+    expect(refusalOf(() => encodeAccount(page(limits.accountPageMax + 1)))).toBe('invalid_frame')
   })
 
   test('the largest part fits into a frame', () => {

@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { NfltrError } from '../../src/core/errors.ts'
+import { decodeAccount, encodeAccount } from '../../src/wire/account-codec.ts'
 import { decodeHandshake, encodeHandshake } from '../../src/wire/handshake-codec.ts'
 import * as records from '../../src/wire/record-codec.ts'
 import { decodeRoster, encodeRoster } from '../../src/wire/roster-codec.ts'
 import { decodeFrame, encodeFrame } from '../../src/wire/session-codec.ts'
 import { decodeWork, encodeWork } from '../../src/wire/work-codec.ts'
-import { frame, work } from './arbitraries.ts'
+import { account, frame, work } from './arbitraries.ts'
 import * as handshakes from './handshake-arbitraries.ts'
 
 interface Codec {
@@ -30,6 +31,7 @@ const codecs: readonly Codec[] = [
   codec('work message', work, encodeWork, decodeWork),
   codec('handshake message', handshakes.handshake, encodeHandshake, (bytes) => decodeHandshake(bytes)),
   codec('roster message', handshakes.roster, encodeRoster, decodeRoster),
+  codec('account message', account, encodeAccount, decodeAccount),
   codec('membership', handshakes.membership, records.encodeMembership, records.decodeMembership),
   codec(
     'issuer certificate',

@@ -11,9 +11,11 @@ export const sameResult: Check = {
     return {
       see(event) {
         if (event.type === 'decided' && event.event.type === 'result') {
-          const { deliveryId, agentId, textHash: hash, seq, attemptId, outcome } = event.event
+          const { deliveryId, agentId, textHash: hash, seq, attemptId, outcome, reason } = event.event
           accepted.set(`${event.hubId} ${deliveryId}`, { agentId, hash, seq })
-          if (attemptId !== undefined && outcome !== 'node_lost') byAttempt.set(attemptId, { agentId, hash })
+          // Neither is its node's word: a loss, and an end that could not be applied and was told as that.
+          const isItsNodes = outcome !== 'node_lost' && reason !== 'dead_letter'
+          if (attemptId !== undefined && isItsNodes) byAttempt.set(attemptId, { agentId, hash })
         }
         if (event.type === 'entry_kept' && event.result?.textHash !== undefined) {
           const { hubId, deliveryId, result } = event

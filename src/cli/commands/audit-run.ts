@@ -4,9 +4,12 @@ import { allChecks } from '../../audit/all-checks.ts'
 import { Audit, type AuditViolation } from '../../audit/check.ts'
 import type { AuditEvent } from '../../audit/events.ts'
 import { type AgentAccount, Ledger } from '../../audit/ledger.ts'
+import type { NfltrError } from '../../core/errors.ts'
+import type { HistoryEvent } from '../../core/history.ts'
 import type { AccountLine, AccountPage } from '../../core/hub-account.ts'
 import type { NodeAccount } from '../../core/node-account.ts'
 import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
+import type { AskedNodes } from './audit-nodes.ts'
 
 export interface AuditReport {
   readonly hubId: string
@@ -16,9 +19,15 @@ export interface AuditReport {
   readonly receipts: number
   readonly nodes: number
   /** Machines that worked on a turn and whose own record was not read: what they have is known by their receipts alone. */
-  readonly notAsked: readonly string[]
+  readonly notAsked: readonly UnaskedMachine[]
   readonly violations: readonly AuditViolation[]
   readonly agents: readonly AgentAccount[]
+}
+
+export interface UnaskedMachine {
+  readonly name: string
+  /** Why it could not be asked, or what was wrong with its answer; absent where nobody tried. */
+  readonly why?: NfltrError
 }
 
 /** A receipt, and who may have signed it. */
@@ -45,6 +54,8 @@ export class AuditRun {
   readonly #tasks = new Map<string, { readonly agentId: string; readonly owners: readonly string[] }>()
   /** PeerId → name of the machines that took turns. */
   readonly #machines = new Map<string, string>()
+  /** Attempts of this hub: whose agent it is, and whether it ended by the history. */
+  readonly #attempts = new Map<string, { readonly agentId: string; readonly hasEnded: boolean }>()
   #events = 0
   #agents = 0
   #receipts = 0
@@ -72,26 +83,48 @@ export class AuditRun {
     for (const event of await Promise.all(receipts.map((receipt) => this.#opened(receipt)))) this.#tell(event)
   }
 
-  /** After the last page. @param nodes what nodes have of this hub */
-  end(nodes: readonly NodeAccount[]): AuditReport {
+  /** Machines that took turns, by PeerId. */
+  machines(): readonly string[] {
+    return [...this.#machines.keys()]
+  }
+
+  knows(attemptId: string): boolean {
+    return this.#attempts.has(attemptId)
+  }
+
+  /** Whether a node says that it works on something that had ended before it was asked. */
+  isBehind({ attempts }: NodeAccount): boolean {
+    return attempts.some(({ attemptId, isOpen }) => isOpen && this.#attempts.get(attemptId)?.hasEnded === true)
+  }
+
+  /** After the last page. */
+  end({ accounts, failures }: AskedNodes): AuditReport {
     this.#tell(this.#reader.end())
-    for (const { peerId, attempts } of nodes) {
-      this.#machines.delete(peerId)
-      for (const attempt of attempts) this.#tell({ type: 'attempt_on_node', node: peerId, ...attempt })
+    for (const { peerId: node, attempts } of accounts) {
+      this.#machines.delete(node)
+      for (const attempt of attempts) {
+        // Whose agent it is, the hub knows: a node that says another one shall not point at it.
+        const agentId = this.#attempts.get(attempt.attemptId)?.agentId ?? attempt.agentId
+        this.#tell({ type: 'attempt_on_node', node, ...attempt, agentId })
+      }
     }
-    return this.report(nodes.length)
+    return this.report(accounts.length, failures)
   }
 
   /** Nothing follows. */
-  report(nodes = 0): AuditReport {
+  report(nodes = 0, failures: AskedNodes['failures'] = new Map()): AuditReport {
     this.#audit.end()
+    const notAsked = [...this.#machines].map(([peerId, name]): UnaskedMachine => {
+      const why = failures.get(peerId)
+      return why === undefined ? { name } : { name, why }
+    })
     return {
       hubId: this.#hubId,
       events: this.#events,
       agentCount: this.#agents,
       receipts: this.#receipts,
       nodes,
-      notAsked: [...this.#machines.values()].sort(),
+      notAsked: notAsked.sort((one, other) => (one.name < other.name ? -1 : 1)),
       violations: this.#violations,
       agents: this.#ledger.agents(),
     }
@@ -103,14 +136,24 @@ export class AuditRun {
       const { agentId, tasks } = line.agent
       for (const { taskId, attempts } of tasks) {
         this.#tasks.set(taskId, { agentId, owners: [...new Set(attempts.map(({ peerId }) => peerId))] })
-        for (const { peerId, machine, phase } of attempts) {
+        for (const { attemptId, peerId, machine, phase } of attempts) {
+          this.#attempts.set(attemptId, { agentId, hasEnded: false })
           if (phase !== 'offered' && phase !== 'declined') this.#machines.set(peerId, machine)
         }
       }
     }
     if (line.part === 'history' || line.part === 'log') this.#events += 1
+    if (line.part === 'history') this.#follow(line.record.event)
     const event = this.#reader.read(line)
     if (event !== undefined) this.#tell(event)
+  }
+
+  #follow(event: HistoryEvent): void {
+    if (event.type !== 'attempt_made' && event.type !== 'attempt_became') return
+    const { attemptId, agentId } = event
+    const hasEnded = this.#attempts.get(attemptId)?.hasEnded === true
+    const ends = event.type === 'attempt_became' && event.phase === 'ended'
+    this.#attempts.set(attemptId, { agentId, hasEnded: hasEnded || ends })
   }
 
   #claimOf({ taskId, receiptId, envelope }: AccountLine & { readonly part: 'receipt' }): ClaimedReceipt {

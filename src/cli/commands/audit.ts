@@ -1,24 +1,28 @@
 import type { Command } from 'commander'
 import type { AgentAccount } from '../../audit/ledger.ts'
+import type { ErrorCode } from '../../core/errors.ts'
 import type { AccountPage } from '../../core/hub-account.ts'
-import type { NodeAccount } from '../../core/node-account.ts'
 import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
 import { hubLeaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
+import { type AskPage, askNodes } from './audit-nodes.ts'
 import { type GivenReceipt, readGivenReceipts } from './audit-receipts.ts'
-import { type AuditReport, AuditRun } from './audit-run.ts'
+import { type AuditReport, AuditRun, type UnaskedMachine } from './audit-run.ts'
 
 /** Whose account is audited: a hub that runs, or the store of one that does not. */
 export interface AuditedHub extends AsyncDisposable {
   readonly hubId: string
   account(from?: string): Promise<AccountPage>
+  /** Asks another machine for what it has of this hub; absent where no process of the hub runs. */
+  readonly node?: (peerId: string) => AskPage
 }
 
 export interface AuditWorld {
   readonly io: CliIo
   open(options: { readonly hubId?: string }): Promise<AuditedHub>
-  /** Nodes that can be asked here for what they have of this hub. */
-  nodes(hubId: string): Promise<readonly NodeAccount[]>
+  /** Asks the node of this home for what it has of a hub; undefined where none runs. */
+  nodeHere(hubId: string): Promise<AskPage | undefined>
+  pause(ms: number): Promise<void>
   /** @throws {NfltrError} `invalid_argument` for a file that cannot be read */
   readFile(path: string): Promise<string>
   /** Checks a receipt's id and signature. @throws {NfltrError} `bad_signature` */
@@ -42,6 +46,7 @@ export function audit(world: AuditWorld): Command {
         options.receipts === undefined
           ? await auditHub(world, options)
           : await auditReceipts(world, await readGivenReceipts(world, options.receipts))
+      for (const warning of warnings(report)) world.io.warn(warning)
       world.io.answer(documentOf(report), textOf(report))
       if (report.violations.length > 0) process.exitCode = 1
     })
@@ -57,7 +62,8 @@ export async function auditHub(world: AuditWorld, options: { readonly hubId?: st
     const next: Promise<AccountPage> | undefined = page.next === undefined ? undefined : hub.account(page.next)
     ;[page] = await Promise.all([next, run.page(page)])
   }
-  return run.end(await world.nodes(hub.hubId))
+  const { pause } = world
+  return run.end(await askNodes(run, { here: await world.nodeHere(hub.hubId), away: hub.node, pause }))
 }
 
 /** Judges receipts by themselves: each signature, and the chains that they form. */
@@ -74,7 +80,7 @@ function documentOf(report: AuditReport): object {
   return {
     ok: violations.length === 0,
     hub_id: hubId,
-    checked: { events, agents: agentCount, receipts, nodes, nodes_not_asked: notAsked },
+    checked: { events, agents: agentCount, receipts, nodes, nodes_not_asked: notAsked.map(({ name }) => name) },
     violations: violations.map(({ check, agentId, seq, message }) => ({
       check,
       ...(agentId === undefined ? {} : { agent_id: agentId }),
@@ -121,8 +127,27 @@ function textOf(report: AuditReport): string {
   )
   const found = violations.map(({ check, message }) => `BAD  ${check}: ${message}`)
   const summary = `${events} events, ${agentCount} agents, ${receipts} receipts: ${violations.length} violations`
-  const unheard = notAsked.length === 0 ? [] : [`Known by receipts alone, not asked: ${notAsked.join(', ')}.`]
+  const unheard =
+    notAsked.length === 0 ? [] : [`Known by receipts alone, not asked: ${notAsked.map(unaskedText).join(', ')}.`]
   return [...lines, ...found, ...unheard, summary].join('\n')
+}
+
+/** Failures of an answer, as opposed to one that did not come. */
+const badAnswers: readonly ErrorCode[] = ['invalid_frame', 'frame_too_large', 'protocol_violation']
+
+/** Where a machine answered what cannot be an answer, a person has to hear of it, whoever reads the document. */
+function warnings({ notAsked }: AuditReport): readonly string[] {
+  return notAsked.flatMap(({ name, why }) =>
+    why !== undefined && badAnswers.includes(why.code) ? [`${name} gave an answer that is none: ${why.message}`] : [],
+  )
+}
+
+function unaskedText({ name, why }: UnaskedMachine): string {
+  if (why === undefined || why.code === 'not_running') return name
+  if (why.code === 'link_down') return `${name} (not connected)`
+  if (why.code === 'timed_out') return `${name} (no answer in time)`
+  if (why.code === 'unsupported') return `${name} (an earlier version)`
+  return `${name} (${why.code}: ${why.message})`
 }
 
 function times(count: number): string {

@@ -1,10 +1,11 @@
 import { readFile } from 'node:fs/promises'
+import { setTimeout as pause } from 'node:timers/promises'
 import { nodeClient } from '../../control/client.ts'
 import { NfltrError } from '../../core/errors.ts'
-import type { NodeAccount } from '../../core/node-account.ts'
 import type { HomePaths } from '../../ports/home.ts'
 import { openHome } from '../../store/home/home.ts'
 import type { AuditedHub, AuditWorld } from '../commands/audit.ts'
+import type { AskPage } from '../commands/audit-nodes.ts'
 import type { Context } from '../compose.ts'
 import { findControl } from './control-files.ts'
 import { findRunningHub } from './hub-starter.ts'
@@ -28,9 +29,15 @@ export function auditWorld(context: Context): AuditWorld {
       const { hubId } = projectOf({ ...options, env, cwd: process.cwd() })
       const running = await findRunningHub(home, hubId)
       if (running === undefined) return await storedHub(home.paths.hub(hubId), hubId)
-      return { hubId, account: (from) => running.account(from), [Symbol.asyncDispose]: async () => undefined }
+      return {
+        hubId,
+        account: (from) => running.account(from),
+        node: (peerId) => (after) => running.nodeAccount(peerId, after),
+        [Symbol.asyncDispose]: async () => undefined,
+      }
     },
-    nodes: async (hubId) => (paths === undefined ? [] : await nodesOfHome(paths, hubId)),
+    nodeHere: async (hubId) => (paths === undefined ? undefined : await nodeOfHome(paths, hubId)),
+    pause: (ms) => pause(ms),
     readFile: (path) => (path === '-' ? io.readInput() : readGiven(path)),
     openReceipt: async (receipt, expected) => {
       check ??= receiptChecker()
@@ -61,12 +68,14 @@ async function storedHub(dir: string, hubId: string): Promise<AuditedHub> {
   }
 }
 
-/** The node of this home, where one runs: nodes elsewhere are heard through their receipts. */
-async function nodesOfHome(paths: HomePaths, hubId: string): Promise<readonly NodeAccount[]> {
+/** The node of this home, where one runs: it is asked without the mesh, also where no hub runs. */
+async function nodeOfHome(paths: HomePaths, hubId: string): Promise<AskPage | undefined> {
   try {
-    return [await nodeClient(await findControl(paths, { kind: 'node' })).account(hubId)]
+    const node = nodeClient(await findControl(paths, { kind: 'node' }))
+    await node.status()
+    return (after) => node.account(hubId, after)
   } catch (error) {
-    if (error instanceof NfltrError && (error.code === 'not_running' || error.code === 'link_down')) return []
+    if (error instanceof NfltrError && (error.code === 'not_running' || error.code === 'link_down')) return undefined
     throw error
   }
 }

@@ -172,7 +172,7 @@ async function runNode(context: Context, options: NodeJoinOptions, { tell, leavi
             if (hasLeft) lifetime.end()
           }
         },
-        account: (hubId) => node.account(hubId),
+        account: (hubId, after) => node.account(hubId, after),
       }),
     )
     teardown.add(() => control.close())

@@ -34,6 +34,7 @@ export const paths = {
   backup: '/v1/backup',
   leave: '/v1/leave',
   account: '/v1/account',
+  nodeAccount: '/v1/nodes/:id/account',
   agent: '/v1/agents/:id',
   logs: '/v1/agents/:id/logs',
   receipt: '/v1/agents/:id/receipt',

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type AuditedHub, auditHub } from '../../../src/cli/commands/audit.ts'
+import type { AskPage } from '../../../src/cli/commands/audit-nodes.ts'
 import type { AuditReport } from '../../../src/cli/commands/audit-run.ts'
 import type { CliIo } from '../../../src/cli/io.ts'
 import { chainedText, emptyHistoryHash, type HistoryEvent, type HistoryFact } from '../../../src/core/history.ts'
@@ -104,12 +105,20 @@ export async function honestAccount(): Promise<Account> {
   return { lines, head, node: { peerId, attempts }, key }
 }
 
+export interface Asking {
+  /** Other machines, asked through their hub. */
+  readonly away?: (peerId: string) => AskPage
+  readonly pause?: (ms: number) => void
+}
+
 /** Few, so that receipts and history are on pages of their own, as they are in an account of some size. */
 const linesOnPage = 5
 
-/** What `nfltr audit` finds in it. */
-export async function auditOf({ lines, head, node }: Account): Promise<AuditReport> {
+/** What `nfltr audit` finds in it. @param asking - how nodes are asked; by default the one of this home answers */
+export async function auditOf({ lines, head, node }: Account, asking: Asking = {}): Promise<AuditReport> {
+  const { away } = asking
   const hub: AuditedHub = {
+    ...(away === undefined ? {} : { node: away }),
     hubId: 'hub_1',
     account: async (from = '0') => {
       const next = Number(from) + linesOnPage
@@ -127,7 +136,8 @@ export async function auditOf({ lines, head, node }: Account): Promise<AuditRepo
     {
       io,
       open: async () => hub,
-      nodes: async () => [node],
+      nodeHere: async () => (away === undefined ? async () => node : undefined),
+      pause: async (ms) => asking.pause?.(ms),
       readFile: async () => '',
       openReceipt: checkReceipt,
     },

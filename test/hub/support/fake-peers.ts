@@ -1,4 +1,5 @@
 import { NfltrError } from '../../../src/core/errors.ts'
+import type { AccountAnswer } from '../../../src/core/node-account.ts'
 import type { Clock } from '../../../src/ports/clock.ts'
 import type { Link, MemberFacts, PeerFacts, PeerListener, Peers, Unsubscribe } from '../../../src/ports/peers.ts'
 import { hubFacts, type MemoryLinkPair, memoryLinkPair } from '../../contracts/memory-link.ts'
@@ -111,6 +112,16 @@ export class FakePeers implements Peers {
 
   serveSessions(): void {
     throw new Error('only a node serves sessions')
+  }
+
+  async askAccount(peerId: string): Promise<AccountAnswer> {
+    const node = this.#nodes.get(peerId)
+    if (node === undefined) throw new NfltrError('link_down', `${peerId} is not connected.`)
+    return node.account
+  }
+
+  serveAccounts(): void {
+    throw new Error('only a node tells what it has')
   }
 
   want(machinePeerId: string): void {

@@ -1,5 +1,6 @@
 import type { AttemptRef, HubMessage, NodeMessage, SessionAccept, SessionOpen } from '../../../src/core/messages.ts'
 import { type AttemptResult, type Capacity, type NodeCard, noUsage } from '../../../src/core/model.ts'
+import type { AccountAnswer } from '../../../src/core/node-account.ts'
 import type { Clock } from '../../../src/ports/clock.ts'
 import type { Link } from '../../../src/ports/peers.ts'
 import { Engine } from '../../../src/runtime/engine.ts'
@@ -54,6 +55,8 @@ export class ScriptedNode {
   /** What it does about a claim, a message or a stop. By default it takes claims in and starts them. */
   react: (message: HubMessage) => readonly NodeMessage[] = (message) => this.obey(message)
   highestEpochSeen: number | undefined
+  /** What it answers when it is asked for what it has on record. */
+  account: AccountAnswer = { attempts: [], isLast: true }
 
   readonly #clock: Clock
   readonly #disk = new MemoryDisk()
