@@ -78,6 +78,47 @@ describe('an honest history', () => {
   })
 })
 
+describe('an account that was read while its hub worked on', () => {
+  const last = () => {
+    const [ended, receipt] = [
+      historyOf(honest)
+        .filter(({ type }) => type === 'result')
+        .at(-1),
+      historyOf(honest).filter(({ type }) => type === 'receipt_taken')[1],
+    ]
+    if (ended?.type !== 'result' || receipt?.type !== 'receipt_taken') throw new Error('the history lacks an end')
+    return { ended, receipt }
+  }
+
+  test('may have the end of a turn whose agent was read before it, and of no other', async () => {
+    const { ended } = last()
+    const account = withLines(honest, (line) => {
+      if (line.part !== 'agent' || line.agent.agentId !== ended.agentId) return line
+      const tasks = line.agent.tasks.map(({ end: _, receiptId: __, times, ...task }) => {
+        const { settle: ___, ...before } = times
+        return { ...task, times: before }
+      })
+      return { part: 'agent', agent: { ...line.agent, tasks } }
+    })
+
+    expect((await auditOf(account, { firstSeq: ended.seq - 1 })).violations).toEqual([])
+    expect(await found(account)).toEqual(['one-outcome'])
+  })
+
+  test('may lack a receipt that came behind the place where they were read, though not the one that follows it', async () => {
+    const { receipt } = last()
+    const account = withLines(honest, (line) => {
+      if (line.part === 'receipt' && line.taskId === receipt.taskId) return undefined
+      if (line.part !== 'agent' || line.agent.agentId !== receipt.agentId) return line
+      const tasks = line.agent.tasks.map(({ receiptId: _, ...task }) => task)
+      return { ...line, agent: { ...line.agent, tasks } }
+    })
+
+    expect((await auditOf(account, { firstSeq: receipt.seq - 1 })).violations).toEqual([])
+    expect(await found(account)).toEqual(['receipts'])
+  })
+})
+
 describe('a doctored history', () => {
   test('in which a finished task is live again', async () => {
     const end = first('attempt_became', ({ phase }) => phase === 'ended')

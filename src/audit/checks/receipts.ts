@@ -13,6 +13,9 @@ class Receipts implements Watch {
   readonly #ids = new Set<string>()
   readonly #agentOf = new Map<string, string>()
   readonly #tasks: { readonly agentId: string; readonly task: KeptTask }[] = []
+  /** Where in the history a receipt was taken, and up to where that was over when the record was begun to be read. */
+  readonly #takenAt = new Map<string, number>()
+  #recordedUpTo = 0
   #isOfHub = false
 
   see(event: AuditEvent, fail: Fail): void {
@@ -36,8 +39,12 @@ class Receipts implements Watch {
           for (const { attemptId } of task.attempts) this.#agentOf.set(attemptId, event.agentId)
         }
         break
+      case 'decided':
+        if (event.event.type === 'receipt_taken') this.#takenAt.set(event.event.receiptId, event.event.seq)
+        break
       case 'history_read':
         this.#isOfHub = true
+        this.#recordedUpTo = event.recordedUpTo
         break
       default:
     }
@@ -64,7 +71,10 @@ class Receipts implements Watch {
       if (followed.has(previousHash)) {
         fail({ ...about, message: `two receipts of ${node} for ${hubId} follow ${previousHash || 'the beginning'}` })
       }
-      if (previousHash !== '' && !this.#ids.has(previousHash)) {
+      // Receipts are read page by page: of a hub that works on, one may come behind the place that was read last, and the one
+      // that follows it before.
+      const isSince = (this.#takenAt.get(previousHash) ?? 0) > this.#recordedUpTo
+      if (previousHash !== '' && !this.#ids.has(previousHash) && !isSince) {
         if (!mayBegin) fail({ ...about, message: `the receipt before ${receiptId} (${attemptId}) is missing` })
         mayBegin = false
       }

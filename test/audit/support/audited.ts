@@ -109,6 +109,8 @@ export interface Asking {
   /** Other machines, asked through their hub. */
   readonly away?: (peerId: string) => AskPage
   readonly pause?: (ms: number) => void
+  /** Where the history was over when the first page was read, of a hub that worked on meanwhile. */
+  readonly firstSeq?: number
 }
 
 /** Few, so that receipts and history are on pages of their own, as they are in an account of some size. */
@@ -124,7 +126,7 @@ export async function auditOf({ lines, head, node }: Account, asking: Asking = {
       const next = Number(from) + linesOnPage
       return {
         hubId: 'hub_1',
-        head,
+        head: from === '0' && asking.firstSeq !== undefined ? { ...head, seq: asking.firstSeq } : head,
         lines: lines.slice(Number(from), next),
         ...(next < lines.length ? { next: `${next}` } : {}),
       }
