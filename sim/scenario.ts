@@ -12,6 +12,8 @@ export interface Scenario {
   readonly faults?: Partial<FaultWeights>
   /** Checks that do not hold in it, and why. */
   readonly excused?: Readonly<Record<string, string>>
+  /** Hubs are audited so often while things go wrong, in milliseconds of virtual time; absent: never. */
+  readonly auditsEveryMs?: number
   /** What a run of it takes where nothing else is asked for. */
   readonly seeds?: { readonly from: number; readonly count: number }
   /** What is done of what the seed plans; absent: all of it. */

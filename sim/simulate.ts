@@ -1,3 +1,4 @@
+import { auditAtWork } from './audit-at-work.ts'
 import { factsOf, memberOf, partsOf } from './cast.ts'
 import { DeedsLedger } from './deeds.ts'
 import { tellTurns, tellWhatIsLeft, tellWhatIsOnRecord, whatIsLeft } from './evidence.ts'
@@ -21,6 +22,9 @@ const phases = { faultsMs: 20_000, healMs: 400_000, idleMs: 60_000 } as const
 
 /** When hubs are asked which turns may be running: late enough for a machine to have been away for long. */
 const turnsToldMs = [11_000, 13_000, 15_000, 17_000, 19_999] as const
+
+/** Where hubs are audited while things go on, they are until so long after everything healed. */
+const auditedUntilMs = phases.faultsMs + 10_000
 
 export interface Outcome {
   readonly seed: number
@@ -81,9 +85,15 @@ class Run {
   readonly scene: Scene
   readonly #observer: Observer
   readonly #faults: Faults
+  readonly #auditsAtMs: readonly number[]
 
   constructor(world: World, scenario: Scenario = {}) {
     this.#world = world
+    const { auditsEveryMs: everyMs = auditedUntilMs } = scenario
+    this.#auditsAtMs = Array.from(
+      { length: Math.ceil(auditedUntilMs / everyMs) - 1 },
+      (_, index) => (index + 1) * everyMs,
+    )
     const mix = drawMix(world.random('mix'), scenario.faults)
     const shape = world.random('shape')
     const hubNames = names('hub', scenario.hubs ?? defaultShape.hubs)
@@ -144,6 +154,7 @@ class Run {
     for (const workload of workloads) workload.begin()
     this.#faults.begin()
     for (const atMs of turnsToldMs) world.after(atMs, () => tellTurns(this.scene))
+    for (const atMs of this.#auditsAtMs) world.after(atMs, () => auditAtWork(this.scene))
     await world.run({ untilMs: phases.faultsMs })
     this.#faults.heal()
     for (const workload of workloads) workload.heal()

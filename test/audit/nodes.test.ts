@@ -1,5 +1,5 @@
 import { beforeAll, describe, expect, test } from 'vitest'
-import type { AuditReport } from '../../src/cli/commands/audit-run.ts'
+import type { AuditReport } from '../../src/audit/audit-run.ts'
 import { type ErrorCode, NfltrError } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
 import type { NodeAccount, NodeAttemptAccount } from '../../src/core/node-account.ts'

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
+import type { AuditReport } from '../../src/audit/audit-run.ts'
 import { auditReceipts } from '../../src/cli/commands/audit.ts'
 import { readGivenReceipts } from '../../src/cli/commands/audit-receipts.ts'
-import type { AuditReport } from '../../src/cli/commands/audit-run.ts'
 import type { CliIo } from '../../src/cli/io.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../src/identity/keys.ts'
 import { checkReceipt } from '../../src/identity/receipts.ts'
@@ -31,6 +31,7 @@ async function checked(text: string): Promise<AuditReport> {
     io: {} as CliIo,
     open: () => Promise.reject(new Error('no hub is asked')),
     nodeHere: () => Promise.reject(new Error('no node is asked')),
+    sha256: () => '',
     pause: () => Promise.reject(new Error('nothing is waited for')),
     readFile: async () => text,
     openReceipt: checkReceipt,

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import type { AuditReport } from '../../src/audit/audit-run.ts'
 import { auditHub } from '../../src/cli/commands/audit.ts'
-import type { AuditReport } from '../../src/cli/commands/audit-run.ts'
 import type { CliIo } from '../../src/cli/io.ts'
 import type { AttemptResult } from '../../src/core/model.ts'
 import type { ReceiptBody } from '../../src/core/receipt.ts'
@@ -33,6 +33,7 @@ async function audit(): Promise<AuditReport> {
       }),
       nodeHere: async () => undefined,
       pause: (ms) => new Promise((resolve) => void systemClock().after(ms, resolve)),
+      sha256: (text) => createHash('sha256').update(text).digest('hex'),
       readFile: () => Promise.reject(new Error('no file is read')),
       // What the node of a pair signs is its body as it is.
       openReceipt: async ({ receiptId, envelope }) => {

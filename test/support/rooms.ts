@@ -41,7 +41,8 @@ export const rooms: readonly Room[] = [
   },
   {
     name: 'audit',
-    decides: 'whether a history kept the promises; one check per file, pure',
+    decides:
+      'whether a history kept the promises: one pure check per file, and what asks a hub and its nodes for theirs',
     rooms: ['core', 'wire'],
     packages: [],
     builtins: [],

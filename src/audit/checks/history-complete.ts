@@ -17,12 +17,12 @@ interface HubAccount {
   readonly tasks: Map<string, { readonly agentId: string; readonly no: number; readonly task: KeptTask }>
   readonly toldEntries: Map<number, Told>
   readonly toldTurns: Map<string, Told>
-  readonly toldPhases: Map<string, string>
+  /** By attempt, the phase that the history tells last, and where. */
+  readonly toldPhases: Map<string, { readonly phase: string; readonly seq: number }>
   readonly toldReceipts: Map<string, string>
   inherited: { readonly lastAgentNo: number; readonly nextDeliveryId: number }
+  /** Above it is what the hub went on to decide while it was read. */
   recordedUpTo: number | undefined
-  /** Of the history's newest event: above `recordedUpTo` where the hub went on deciding while it was read. */
-  lastSeq: number
 }
 
 class Comparison implements Watch {
@@ -68,7 +68,6 @@ class Comparison implements Watch {
       toldReceipts: new Map(),
       inherited: { lastAgentNo: 0, nextDeliveryId: 1 },
       recordedUpTo: undefined,
-      lastSeq: 0,
     }
     this.#hubs.set(hubId, fresh)
     return fresh
@@ -77,7 +76,6 @@ class Comparison implements Watch {
 
 function decided(account: HubAccount, event: HistoryEvent): void {
   const { seq } = event
-  account.lastSeq = seq
   switch (event.type) {
     case 'inherited':
       account.inherited = event
@@ -86,10 +84,12 @@ function decided(account: HubAccount, event: HistoryEvent): void {
       account.toldTurns.set(event.taskId, { seq, agentId: event.agentId, what: `turn ${event.turn}` })
       break
     case 'attempt_made':
-      account.toldPhases.set(event.attemptId, 'offered')
+      account.toldPhases.set(event.attemptId, { phase: 'offered', seq })
       break
     case 'attempt_became':
-      if (event.phase !== 'superseded' && event.phase !== 'back') account.toldPhases.set(event.attemptId, event.phase)
+      if (event.phase !== 'superseded' && event.phase !== 'back') {
+        account.toldPhases.set(event.attemptId, { phase: event.phase, seq })
+      }
       break
     case 'receipt_taken':
       account.toldReceipts.set(event.taskId, event.receiptId)
@@ -159,9 +159,9 @@ function checkTurns(hubId: string, account: HubAccount, fail: Fail): void {
 
 function checkPhase(account: HubAccount, agentId: string, { attemptId, phase }: KeptAttempt, fail: Fail): void {
   const told = account.toldPhases.get(attemptId)
-  if (told === phase) return
-  // Of a hub that goes on deciding, the history is read last: it may be ahead of the record of what is under way.
-  const isUnderWay = phase === 'offered' || phase === 'claimed' || phase === 'running'
-  if (isUnderWay && told !== undefined && account.lastSeq > (account.recordedUpTo ?? 0)) return
-  fail({ agentId, message: `the attempt ${attemptId} is ${phase}, and ${told ?? 'nothing'} by the history` })
+  if (told?.phase === phase) return
+  // Of a hub that goes on deciding, the history is read last: it may be ahead of the record of what is not over for good.
+  const isOver = phase === 'ended' || phase === 'declined'
+  if (!isOver && told !== undefined && told.seq > (account.recordedUpTo ?? 0)) return
+  fail({ agentId, message: `the attempt ${attemptId} is ${phase}, and ${told?.phase ?? 'nothing'} by the history` })
 }

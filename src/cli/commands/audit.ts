@@ -1,32 +1,19 @@
 import type { Command } from 'commander'
+import { type AuditReport, AuditRun, type UnaskedMachine } from '../../audit/audit-run.ts'
+import { type AuditedHub, type AuditWays, auditAccount } from '../../audit/hub-audit.ts'
 import type { AgentAccount } from '../../audit/ledger.ts'
 import type { ErrorCode } from '../../core/errors.ts'
-import type { AccountPage } from '../../core/hub-account.ts'
-import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
 import { hubLeaf } from '../command.ts'
 import type { CliIo } from '../io.ts'
-import { type AskPage, askNodes } from './audit-nodes.ts'
 import { type GivenReceipt, readGivenReceipts } from './audit-receipts.ts'
-import { type AuditReport, AuditRun, type UnaskedMachine } from './audit-run.ts'
 
-/** Whose account is audited: a hub that runs, or the store of one that does not. */
-export interface AuditedHub extends AsyncDisposable {
-  readonly hubId: string
-  account(from?: string): Promise<AccountPage>
-  /** Asks another machine for what it has of this hub; absent where no process of the hub runs. */
-  readonly node?: (peerId: string) => AskPage
-}
+export type OpenedHub = AuditedHub & AsyncDisposable
 
-export interface AuditWorld {
+export interface AuditWorld extends AuditWays {
   readonly io: CliIo
-  open(options: { readonly hubId?: string }): Promise<AuditedHub>
-  /** Asks the node of this home for what it has of a hub; undefined where none runs. */
-  nodeHere(hubId: string): Promise<AskPage | undefined>
-  pause(ms: number): Promise<void>
+  open(options: { readonly hubId?: string }): Promise<OpenedHub>
   /** @throws {NfltrError} `invalid_argument` for a file that cannot be read */
   readFile(path: string): Promise<string>
-  /** Checks a receipt's id and signature. @throws {NfltrError} `bad_signature` */
-  openReceipt(receipt: StoredReceipt, expected: { readonly machinePeerId: string }): Promise<ReceiptBody>
 }
 
 /** `nfltr audit` — holds what is on record against every promise; changes nothing. */
@@ -55,20 +42,12 @@ export function audit(world: AuditWorld): Command {
 /** Reads a hub's whole account and judges it. */
 export async function auditHub(world: AuditWorld, options: { readonly hubId?: string }): Promise<AuditReport> {
   await using hub = await world.open(options)
-  const run = new AuditRun(world, hub.hubId)
-  let page: AccountPage | undefined = await hub.account()
-  while (page !== undefined) {
-    // The next page is on its way while this one is judged.
-    const next: Promise<AccountPage> | undefined = page.next === undefined ? undefined : hub.account(page.next)
-    ;[page] = await Promise.all([next, run.page(page)])
-  }
-  const { pause } = world
-  return run.end(await askNodes(run, { here: await world.nodeHere(hub.hubId), away: hub.node, pause }))
+  return await auditAccount(hub, world)
 }
 
 /** Judges receipts by themselves: each signature, and the chains that they form. */
 export async function auditReceipts(world: AuditWorld, given: readonly GivenReceipt[]): Promise<AuditReport> {
-  const run = new AuditRun(world, given[0]?.hubId ?? '')
+  const run = new AuditRun(world, given[0]?.hubId ?? '', world.sha256)
   await run.receipts(
     given.map(({ hubId, owner, receiptId, envelope }) => ({ receiptId, envelope, hubId, owners: [owner] })),
   )

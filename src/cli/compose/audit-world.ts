@@ -1,11 +1,12 @@
+import { hash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as pause } from 'node:timers/promises'
+import type { AskPage } from '../../audit/node-asking.ts'
 import { nodeClient } from '../../control/client.ts'
 import { NfltrError } from '../../core/errors.ts'
 import type { HomePaths } from '../../ports/home.ts'
 import { openHome } from '../../store/home/home.ts'
-import type { AuditedHub, AuditWorld } from '../commands/audit.ts'
-import type { AskPage } from '../commands/audit-nodes.ts'
+import type { AuditWorld, OpenedHub } from '../commands/audit.ts'
 import type { Context } from '../compose.ts'
 import { findControl } from './control-files.ts'
 import { findRunningHub } from './hub-starter.ts'
@@ -38,6 +39,7 @@ export function auditWorld(context: Context): AuditWorld {
     },
     nodeHere: async (hubId) => (paths === undefined ? undefined : await nodeOfHome(paths, hubId)),
     pause: (ms) => pause(ms),
+    sha256: (text) => hash('sha256', text, 'hex'),
     readFile: (path) => (path === '-' ? io.readInput() : readGiven(path)),
     openReceipt: async (receipt, expected) => {
       check ??= receiptChecker()
@@ -54,7 +56,7 @@ const scrubDelayMs = 600_000
  *
  * @throws {NfltrError} `not_found`: of a hub that never was, nothing can be said to be right
  */
-async function storedHub(dir: string, hubId: string): Promise<AuditedHub> {
+async function storedHub(dir: string, hubId: string): Promise<OpenedHub> {
   assertStore(dir, hubId)
   const { openLevelStore } = await import('../../store/level-store.ts')
   const { accountPage } = await import('../../hub/account.ts')

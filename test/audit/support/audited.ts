@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
-import { type AuditedHub, auditHub } from '../../../src/cli/commands/audit.ts'
-import type { AskPage } from '../../../src/cli/commands/audit-nodes.ts'
-import type { AuditReport } from '../../../src/cli/commands/audit-run.ts'
+import type { AuditReport } from '../../../src/audit/audit-run.ts'
+import type { AskPage } from '../../../src/audit/node-asking.ts'
+import { auditHub, type OpenedHub } from '../../../src/cli/commands/audit.ts'
 import type { CliIo } from '../../../src/cli/io.ts'
 import { chainedText, emptyHistoryHash, type HistoryEvent, type HistoryFact } from '../../../src/core/history.ts'
 import type { AccountLine, HistoryHead } from '../../../src/core/hub-account.ts'
@@ -119,7 +119,7 @@ const linesOnPage = 5
 /** What `nfltr audit` finds in it. @param asking - how nodes are asked; by default the one of this home answers */
 export async function auditOf({ lines, head, node }: Account, asking: Asking = {}): Promise<AuditReport> {
   const { away } = asking
-  const hub: AuditedHub = {
+  const hub: OpenedHub = {
     ...(away === undefined ? {} : { node: away }),
     hubId: 'hub_1',
     account: async (from = '0') => {
@@ -140,6 +140,7 @@ export async function auditOf({ lines, head, node }: Account, asking: Asking = {
       open: async () => hub,
       nodeHere: async () => (away === undefined ? async () => node : undefined),
       pause: async (ms) => asking.pause?.(ms),
+      sha256,
       readFile: async () => '',
       openReceipt: checkReceipt,
     },

@@ -1,15 +1,14 @@
-import { hash } from 'node:crypto'
-import { AccountReader } from '../../audit/account.ts'
-import { allChecks } from '../../audit/all-checks.ts'
-import { Audit, type AuditViolation } from '../../audit/check.ts'
-import type { AuditEvent } from '../../audit/events.ts'
-import { type AgentAccount, Ledger } from '../../audit/ledger.ts'
-import type { NfltrError } from '../../core/errors.ts'
-import type { HistoryEvent } from '../../core/history.ts'
-import type { AccountLine, AccountPage } from '../../core/hub-account.ts'
-import type { NodeAccount } from '../../core/node-account.ts'
-import type { ReceiptBody, StoredReceipt } from '../../core/receipt.ts'
-import type { AskedNodes } from './audit-nodes.ts'
+import type { NfltrError } from '../core/errors.ts'
+import type { HistoryEvent } from '../core/history.ts'
+import type { AccountLine, AccountPage } from '../core/hub-account.ts'
+import type { NodeAccount } from '../core/node-account.ts'
+import type { ReceiptBody, StoredReceipt } from '../core/receipt.ts'
+import { AccountReader } from './account.ts'
+import { allChecks } from './all-checks.ts'
+import { Audit, type AuditViolation } from './check.ts'
+import type { AuditEvent } from './events.ts'
+import { type AgentAccount, Ledger } from './ledger.ts'
+import type { AskedNodes } from './node-asking.ts'
 
 export interface AuditReport {
   readonly hubId: string
@@ -37,7 +36,7 @@ export interface ClaimedReceipt extends StoredReceipt {
   readonly agentId?: string
 }
 
-interface ReceiptOpener {
+export interface ReceiptOpener {
   /** Checks a receipt's id and signature. @throws {NfltrError} `bad_signature` */
   openReceipt(receipt: StoredReceipt, expected: { readonly machinePeerId: string }): Promise<ReceiptBody>
 }
@@ -60,7 +59,8 @@ export class AuditRun {
   #agents = 0
   #receipts = 0
 
-  constructor(opener: ReceiptOpener, hubId: string) {
+  /** @param sha256 over a text's UTF-8 bytes, as hex */
+  constructor(opener: ReceiptOpener, hubId: string, sha256: (text: string) => string) {
     this.#opener = opener
     this.#hubId = hubId
     this.#reader = new AccountReader(hubId, sha256)
@@ -191,8 +191,4 @@ export class AuditRun {
     }
     return reason
   }
-}
-
-function sha256(text: string): string {
-  return hash('sha256', text, 'hex')
 }

@@ -1,6 +1,6 @@
-import { NfltrError } from '../../core/errors.ts'
-import { limits } from '../../core/limits.ts'
-import type { NodeAccount } from '../../core/node-account.ts'
+import { NfltrError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
+import type { NodeAccount } from '../core/node-account.ts'
 import type { AuditRun } from './audit-run.ts'
 
 /** Asks for a page of what a node has on record of the audited hub. @throws {NfltrError} where it does not answer */
