@@ -1,9 +1,11 @@
 import { beforeAll, describe, expect, test } from 'vitest'
 import type { AuditReport } from '../../src/audit/audit-run.ts'
+import { audit } from '../../src/cli/commands/audit.ts'
+import type { CliIo } from '../../src/cli/io.ts'
 import { type ErrorCode, NfltrError } from '../../src/core/errors.ts'
 import { limits } from '../../src/core/limits.ts'
 import type { NodeAccount, NodeAttemptAccount } from '../../src/core/node-account.ts'
-import { type Account, auditOf, honestAccount } from './support/audited.ts'
+import { type Account, auditOf, honestAccount, worldOf } from './support/audited.ts'
 
 let honest: Account
 beforeAll(async () => {
@@ -82,6 +84,40 @@ describe('a node of another machine', () => {
 
     expect(report.notAsked).toMatchObject([{ name: 'vm1', why: { code: 'protocol_violation' } }])
     expect(pages).toBe(limits.accountAttemptsMax / page.length + 1)
+  })
+})
+
+describe('nfltr audit', () => {
+  /** What the command answers and says, where the one node answers so. */
+  async function said(failure: NfltrError) {
+    const answers: { document: object; text: string }[] = []
+    const warnings: string[] = []
+    const io = {
+      answer: (document: object, text: string) => answers.push({ document, text }),
+      warn: (text: string) => warnings.push(text),
+    } as unknown as CliIo
+    await audit(worldOf(honest, { away: () => () => Promise.reject(failure) }, io)).parseAsync([], { from: 'user' })
+    return { document: answers[0]?.document, text: answers[0]?.text, warnings }
+  }
+
+  test.each<readonly [ErrorCode, string]>([
+    ['link_down', 'vm1 (not connected)'],
+    ['timed_out', 'vm1 (no answer in time)'],
+    ['unsupported', 'vm1 (an earlier version)'],
+    ['store_damaged', 'vm1 (store_damaged: so it is)'],
+  ])('says why a node was not asked (%s), and names it in the document', async (code, why) => {
+    const { document, text, warnings } = await said(new NfltrError(code, 'so it is'))
+
+    expect(document).toMatchObject({ ok: true, checked: { nodes: 0, nodes_not_asked: ['vm1'] }, violations: [] })
+    expect(text).toContain(`Known by receipts alone, not asked: ${why}.`)
+    expect(warnings).toEqual([])
+  })
+
+  test('says on standard error, whoever reads the document, that an answer was none', async () => {
+    const { document, warnings } = await said(new NfltrError('invalid_frame', 'A message was refused.'))
+
+    expect(document).toMatchObject({ ok: true, checked: { nodes: 0, nodes_not_asked: ['vm1'] } })
+    expect(warnings).toEqual(['vm1 gave an answer that is none: A message was refused.'])
   })
 })
 

@@ -100,6 +100,16 @@ async function expectApart(
       people.desk.refused(`nfltr agent receipt ${first}`),
     ]),
   ).toEqual(['not_found', 'not_found', 'not_found', 'not_found'])
+  // Each asks the machine that both use for what it has on record, and is told of its own.
+  for (const [person, own] of [
+    [people.laptop, ids.laptops],
+    [people.desk, ids.desks],
+  ] as const) {
+    const audit = await person.json('nfltr audit')
+    expect(audit).toMatchObject({ ok: true, checked: { nodes: 1, nodes_not_asked: [] }, violations: [] })
+    const agents = audit['agents'] as readonly Fields[]
+    expect(agents.map(({ agent_id }) => agent_id).sort()).toEqual([...own].sort())
+  }
   const ofLaptop = [...ids.laptops, mine.brief, mine.text]
   const ofDesk = [...ids.desks, theirs.brief, theirs.text]
   expect(foundIn(people.laptop.home, [...ofLaptop, ...ofDesk])).toEqual(ofLaptop)

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { AuditReport } from '../../../src/audit/audit-run.ts'
 import type { AskPage } from '../../../src/audit/node-asking.ts'
-import { auditHub, type OpenedHub } from '../../../src/cli/commands/audit.ts'
+import { type AuditWorld, auditHub, type OpenedHub } from '../../../src/cli/commands/audit.ts'
 import type { CliIo } from '../../../src/cli/io.ts'
 import { chainedText, emptyHistoryHash, type HistoryEvent, type HistoryFact } from '../../../src/core/history.ts'
 import type { AccountLine, HistoryHead } from '../../../src/core/hub-account.ts'
@@ -117,7 +117,12 @@ export interface Asking {
 const linesOnPage = 5
 
 /** What `nfltr audit` finds in it. @param asking - how nodes are asked; by default the one of this home answers */
-export async function auditOf({ lines, head, node }: Account, asking: Asking = {}): Promise<AuditReport> {
+export async function auditOf(account: Account, asking: Asking = {}): Promise<AuditReport> {
+  return await auditHub(worldOf(account, asking, {} as CliIo), {})
+}
+
+/** The world of the command, in which this account is the hub's. */
+export function worldOf({ lines, head, node }: Account, asking: Asking, io: CliIo): AuditWorld {
   const { away } = asking
   const hub: OpenedHub = {
     ...(away === undefined ? {} : { node: away }),
@@ -133,19 +138,15 @@ export async function auditOf({ lines, head, node }: Account, asking: Asking = {
     },
     [Symbol.asyncDispose]: async () => undefined,
   }
-  const io = {} as CliIo
-  return await auditHub(
-    {
-      io,
-      open: async () => hub,
-      nodeHere: async () => (away === undefined ? async () => node : undefined),
-      pause: async (ms) => asking.pause?.(ms),
-      sha256,
-      readFile: async () => '',
-      openReceipt: checkReceipt,
-    },
-    {},
-  )
+  return {
+    io,
+    open: async () => hub,
+    nodeHere: async () => (away === undefined ? async () => node : undefined),
+    pause: async (ms) => asking.pause?.(ms),
+    sha256,
+    readFile: async () => '',
+    openReceipt: checkReceipt,
+  }
 }
 
 /** The history of an account, without its chain. */
