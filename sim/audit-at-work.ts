@@ -4,23 +4,29 @@ import { NfltrError } from '../src/core/errors.ts'
 import type { ReceiptBody, StoredReceipt } from '../src/core/receipt.ts'
 import { decodeRecord } from '../src/core/record-json.ts'
 import type { HubProcess } from './hub-process.ts'
+import type { SeededRandom } from './random.ts'
 import type { Scene } from './scene.ts'
 
 /**
  * Audits each hub as `nfltr audit` does, in the middle of things: with machines away, answers on their way and results
  * between two disks. Whatever it finds is a false word, since the checks that see everything find nothing.
  */
-export function auditAtWork({ hubs }: Scene): void {
-  for (const process of hubs) process.life?.reach(() => void audited(process))
+export function auditAtWork({ hubs, world }: Scene): void {
+  const random = world.random(`audit at ${world.nowMs}`)
+  for (const process of hubs) process.life?.reach(() => void audited(process, random))
 }
 
-async function audited({ hub, hubId, life, world }: HubProcess): Promise<void> {
+/** The longest that a page of a hub's account takes, in milliseconds: a large one takes long as a whole. */
+const pageMaxMs = 800
+
+async function audited({ hub, hubId, life, world }: HubProcess, random: SeededRandom): Promise<void> {
   if (hub === undefined || life === undefined) return
+  const slowness = random.next() * pageMaxMs
   try {
     const { violations, nodes, notAsked } = await auditAccount(
       {
         hubId,
-        account: (from) => hub.account(from),
+        account: async (from) => await life.delayed(random.next() * slowness, () => hub.account(from)),
         node: (peerId) => (after) => hub.nodeAccount(peerId, after),
       },
       {

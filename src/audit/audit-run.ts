@@ -36,6 +36,8 @@ export interface ClaimedReceipt extends StoredReceipt {
   readonly agentId?: string
 }
 
+type ReceiptLine = AccountLine & { readonly part: 'receipt' }
+
 export interface ReceiptOpener {
   /** Checks a receipt's id and signature. @throws {NfltrError} `bad_signature` */
   openReceipt(receipt: StoredReceipt, expected: { readonly machinePeerId: string }): Promise<ReceiptBody>
@@ -55,6 +57,8 @@ export class AuditRun {
   readonly #machines = new Map<string, string>()
   /** Attempts of this hub: whose agent it is, and whether it ended by the history. */
   readonly #attempts = new Map<string, { readonly agentId: string; readonly hasEnded: boolean }>()
+  /** Receipts of turns that were not known, or not of that machine, when they were read. */
+  readonly #unplaced: ReceiptLine[] = []
   #events = 0
   #agents = 0
   #receipts = 0
@@ -69,12 +73,19 @@ export class AuditRun {
   /** Pages in their order, one at a time. */
   async page({ head, lines }: AccountPage): Promise<void> {
     this.#reader.page(head)
-    const receipts: ClaimedReceipt[] = []
+    const receipts: ReceiptLine[] = []
     for (const line of lines) {
-      if (line.part === 'receipt') receipts.push(this.#claimOf(line))
+      if (line.part === 'receipt') receipts.push(line)
       else this.#line(line)
     }
-    await this.receipts(receipts)
+    this.#receipts += receipts.length
+    const events = await Promise.all(receipts.map((line) => this.#opened(this.#claimOf(line))))
+    for (const [index, event] of events.entries()) {
+      const line = receipts[index]
+      // A turn that was asked for since is in the history, which is yet to come, and may be why.
+      if (event.type === 'receipt_refused' && line !== undefined) this.#unplaced.push(line)
+      else this.#tell(event)
+    }
   }
 
   /** All of them at once: the caller's memory holds them anyway. */
@@ -98,7 +109,9 @@ export class AuditRun {
   }
 
   /** After the last page. */
-  end({ accounts, failures }: AskedNodes): AuditReport {
+  async end({ accounts, failures }: AskedNodes): Promise<AuditReport> {
+    const placed = this.#unplaced.map((line) => this.#opened(this.#claimOf(line)))
+    for (const event of await Promise.all(placed)) this.#tell(event)
     this.#tell(this.#reader.end())
     for (const { peerId: node, attempts } of accounts) {
       this.#machines.delete(node)
@@ -150,13 +163,17 @@ export class AuditRun {
 
   #follow(event: HistoryEvent): void {
     if (event.type !== 'attempt_made' && event.type !== 'attempt_became') return
-    const { attemptId, agentId } = event
+    const { attemptId, agentId, taskId } = event
+    if (event.type === 'attempt_made') {
+      const { owners } = this.#tasks.get(taskId) ?? { owners: [] }
+      this.#tasks.set(taskId, { agentId, owners: [...new Set([...owners, event.peerId])] })
+    }
     const hasEnded = this.#attempts.get(attemptId)?.hasEnded === true
     const ends = event.type === 'attempt_became' && event.phase === 'ended'
     this.#attempts.set(attemptId, { agentId, hasEnded: hasEnded || ends })
   }
 
-  #claimOf({ taskId, receiptId, envelope }: AccountLine & { readonly part: 'receipt' }): ClaimedReceipt {
+  #claimOf({ taskId, receiptId, envelope }: ReceiptLine): ClaimedReceipt {
     const { agentId, owners } = this.#tasks.get(taskId) ?? { agentId: undefined, owners: [] }
     const receipt = { receiptId, envelope: new Uint8Array(Buffer.from(envelope, 'base64')), hubId: this.#hubId, owners }
     return agentId === undefined ? receipt : { ...receipt, agentId }

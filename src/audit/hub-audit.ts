@@ -27,5 +27,5 @@ export async function auditAccount(hub: AuditedHub, ways: AuditWays): Promise<Au
     const next: Promise<AccountPage> | undefined = page.next === undefined ? undefined : hub.account(page.next)
     ;[page] = await Promise.all([next, run.page(page)])
   }
-  return run.end(await askNodes(run, { here: await ways.nodeHere(hubId), away: hub.node, pause: ways.pause }))
+  return await run.end(await askNodes(run, { here: await ways.nodeHere(hubId), away: hub.node, pause: ways.pause }))
 }

@@ -14,6 +14,8 @@ export const oneOutcome: Check = {
     /** Where in its hub's history a turn ended, and up to where that history was over when the record was begun to be read. */
     const endedAt = new Map<string, number>()
     const recordedUpTo = new Map<string, number>()
+    const isSince = (key: string, hubId: string): boolean =>
+      (endedAt.get(key) ?? 0) > (recordedUpTo.get(hubId) ?? Number.POSITIVE_INFINITY)
     return {
       see(event, fail) {
         if (event.type === 'spawn_answered') answered.push(event)
@@ -43,8 +45,7 @@ export const oneOutcome: Check = {
         for (const [key, { hubId, agentId, turn, isOver }] of turns) {
           const count = ends.get(key) ?? 0
           // Agents are read before entries: of a hub that works on, a turn may have ended in between.
-          const isSince = (endedAt.get(key) ?? 0) > (recordedUpTo.get(hubId) ?? Number.POSITIVE_INFINITY)
-          if (!isOver && count === 1 && isSince) continue
+          if (!isOver && count === 1 && isSince(key, hubId)) continue
           if (count !== (isOver ? 1 : 0)) fail({ agentId, message: `turn ${turn} of ${agentId} has ${count} outcomes` })
         }
       },
