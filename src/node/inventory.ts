@@ -23,15 +23,19 @@ export function inventoryOf(attempts: readonly NodeAttempt[], hubId: string): In
 /**
  * All that the node knows of a hub's attempts, as messages of bounded length: what the hub reconciles by after one of the two
  * stores was lost or put back (rule 6). Oldest first, so that turns come in their order.
+ *
+ * @param about - `over`: attempts that the store forgot and of which nothing runs any more: their end is still to be read, and
+ *   may have been told before
  */
 export function wholeInventory(
   attempts: readonly NodeAttempt[],
-  { hubId, orphans }: { readonly hubId: string; readonly orphans: readonly string[] },
+  about: { readonly hubId: string; readonly orphans: readonly string[]; readonly over: ReadonlySet<string> },
 ): readonly NodeMessage[] {
+  const { hubId, orphans, over } = about
   const own = attempts
     .filter((state) => state.hubId === hubId && state.phase !== 'declined')
     .sort((a, b) => a.claimedAtMs - b.claimedAtMs || a.turn - b.turn)
-    .map(summaryOf)
+    .map((state) => summaryOf(state, over))
   const pages: AttemptSummary[][] = []
   for (let from = 0; from === 0 || from < own.length; from += limits.inventoryPageMax) {
     pages.push(own.slice(from, from + limits.inventoryPageMax))
@@ -47,8 +51,9 @@ export function wholeInventory(
   })
 }
 
-function summaryOf(state: NodeAttempt): AttemptSummary {
+function summaryOf(state: NodeAttempt, over: ReadonlySet<string>): AttemptSummary {
   const { ref, turn, claim, claimedAtMs } = state
-  const report = !isOpen(state) ? 'ended' : state.phase === 'claimed' ? 'claimed' : 'running'
+  const isOver = !isOpen(state) || over.has(ref.attemptId)
+  const report = isOver ? 'ended' : state.phase === 'claimed' ? 'claimed' : 'running'
   return { ref, turn, state: report, claimedAtMs, ...(claim?.title === undefined ? {} : { title: claim.title }) }
 }

@@ -73,6 +73,8 @@ class RunningNode implements Node {
   #isProgramMissing = true
   #isDraining = false
   #orphans: ReadonlySet<string> = new Set()
+  /** Attempts that the store had forgotten, and of which nothing ran any more when this process began. */
+  #recalledOver: ReadonlySet<string> = new Set()
 
   constructor(ports: NodePorts) {
     this.#ports = ports
@@ -90,7 +92,8 @@ class RunningNode implements Node {
         const isOwn = restart.side === 'own'
         ports.note?.({ event: isOwn ? 'store_put_back' : 'hub_store_put_back', fields: { hub_id: hubId } })
         const orphans = [...this.#orphans]
-        for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans })) send(message)
+        const over = this.#recalledOver
+        for (const message of wholeInventory(this.#attempts.all(), { hubId, orphans, over })) send(message)
         // That a result arrived may be among what this store forgot, or what waited in its outbox; and a hub that has its receipt
         // does not ask for it.
         for (const message of this.#retention.endsOf(hubId)) send(message)
@@ -180,7 +183,9 @@ class RunningNode implements Node {
   async #restoreSessions(known: readonly HubRecord[]): Promise<void> {
     const { engine, keepers } = this.#ports
     const found = await this.#find()
-    const { attempts, hubs } = await recallForgotten(keepers, orphansOf(found, this.#attempts))
+    const forgotten = orphansOf(found, this.#attempts)
+    const { attempts, hubs } = await recallForgotten(keepers, forgotten)
+    this.#recalledOver = new Set(forgotten.filter(({ state }) => state !== 'live').map(({ attemptId }) => attemptId))
     const unknown = hubs.filter(({ hubId }) => known.every((hub) => hub.hubId !== hubId))
     this.#attempts.recall(attempts)
     this.#orphans = new Set(orphansOf(found, this.#attempts).map(({ attemptId }) => attemptId))

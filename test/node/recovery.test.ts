@@ -134,6 +134,26 @@ describe('a node that starts again', () => {
     expect(world.hub.of('ended')).toMatchObject([{ ref: ref() }])
   })
 
+  test('names a forgotten turn of which nothing runs any more as ended, though its journal is still to be read', async () => {
+    const world = await World.open({ program: worker })
+    const { disk } = world.store
+    const before = new Set(disk.keys(''))
+    await world.hub.send(claim())
+    await world.run()
+    await world.hub.send({ type: 'steer', commandId: 's', ref: ref(), messageId: 'm1', text: 'end' })
+    await world.run()
+    expect(world.hub.of('ended')).toHaveLength(1)
+
+    world.kill()
+    forgetSince(disk, before)
+    await world.startNode()
+    await world.connect()
+    await world.run()
+
+    expect(world.hub.of('inventory')).toMatchObject([{ attempts: [{ ref: ref(), state: 'ended' }] }])
+    expect(world.hub.of('ended')).toHaveLength(2)
+  })
+
   test('never runs a turn again that its store forgot and whose folder does not tell whose it is', async () => {
     const world = await World.open({ program: worker })
     const { disk } = world.store
