@@ -17,10 +17,21 @@ export async function readTextFile(file: string, flag: string): Promise<string> 
   try {
     return await readText(createReadStream(file, { end: limits.briefMaxBytes }), `${flag}: ${file}`)
   } catch (thrown) {
-    const { message, cause } =
-      thrown instanceof NfltrError ? thrown : { message: `${flag}: ${file} could not be read.`, cause: thrown }
-    throw new NfltrError('invalid_argument', message, { cause, details: { argument: flag } })
+    const {
+      message,
+      cause,
+      hint = '',
+    } = thrown instanceof NfltrError ? thrown : unreadable(file, { flag, cause: thrown })
+    throw new NfltrError('invalid_argument', message, { cause, hint, details: { argument: flag } })
   }
+}
+
+function unreadable(file: string, { flag, cause }: { readonly flag: string; readonly cause: unknown }): NfltrError {
+  const isThere = (cause as NodeJS.ErrnoException).code !== 'ENOENT'
+  return new NfltrError('invalid_argument', `${flag}: ${file} ${isThere ? 'could not be read' : 'is not there'}.`, {
+    hint: isThere ? 'Name a file that this user may read.' : 'Name a file that is there.',
+    cause,
+  })
 }
 
 /**
@@ -35,12 +46,17 @@ export async function readText(stream: AsyncIterable<unknown>, name: string): Pr
     chunks.push(chunk as Buffer)
     size += (chunk as Buffer).length
     if (size > limits.briefMaxBytes) {
-      throw new NfltrError('invalid_argument', `${name} is longer than ${limits.briefMaxBytes} bytes.`)
+      throw new NfltrError('invalid_argument', `${name} is longer than ${limits.briefMaxBytes} bytes.`, {
+        hint: 'Leave the long part in a file of the machine that works on it, and name that file.',
+      })
     }
   }
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(Buffer.concat(chunks))
   } catch (cause) {
-    throw new NfltrError('invalid_argument', `${name} is not valid UTF-8.`, { cause })
+    throw new NfltrError('invalid_argument', `${name} is not valid UTF-8.`, {
+      cause,
+      hint: 'Save the text as UTF-8.',
+    })
   }
 }

@@ -1,6 +1,7 @@
 import type { ListAgentsInput, ListNodesInput } from '../control/schema/tool-inputs.ts'
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
+import { isMachineName } from '../core/membership.ts'
 import type { AgentState } from '../core/model.ts'
 import type { Agent } from '../core/task-record.ts'
 import { agentState, shownState } from './agent-state.ts'
@@ -55,8 +56,10 @@ export async function listNodes(world: HubWorld, args: ListNodesInput): Promise<
   const quiet = new Set(world.nodes.quiet())
   const views = new Map(world.nodes.views().map((view) => [view.peerId, view]))
   const wanted = Object.entries(args.labels ?? {})
+  const { cursor } = args
+  if (cursor !== undefined && !isMachineName(cursor)) throw unknownCursor('list_nodes')
   const found = world.nodes.all().filter(({ name, record }) => {
-    if (args.cursor !== undefined && name <= args.cursor) return false
+    if (cursor !== undefined && name <= cursor) return false
     const labels = record?.card.labels ?? {}
     return wanted.every(([key, value]) => Object.hasOwn(labels, key) && labels[key] === value)
   })
@@ -73,7 +76,11 @@ export async function listNodes(world: HubWorld, args: ListNodesInput): Promise<
 
 function cursorNumber(cursor: string): number {
   if (/^[1-9]\d{0,14}$/.test(cursor)) return Number(cursor)
-  throw new NfltrError('invalid_argument', 'The cursor is not one that list_agents gave.', {
+  throw unknownCursor('list_agents')
+}
+
+function unknownCursor(tool: string): NfltrError {
+  return new NfltrError('invalid_argument', `The cursor is not one that ${tool} gave.`, {
     hint: 'Use next_cursor of the page before, or leave cursor out.',
     details: { argument: 'cursor' },
   })

@@ -43,10 +43,11 @@ export async function createMesh(
       details: { argument: '--name' },
     })
   }
+  // Its node holds the issuer's key while it runs: what there is to say of this home does not wait for that.
+  await assertNoMesh(home)
   const lock = await home.issuer.lock()
   try {
-    const existing = await home.mesh.loadMembership()
-    if (existing !== undefined) throw belongsTo(existing.meshId)
+    await assertNoMesh(home)
     await clearFormerMesh(home)
     const machineKey = await ensureKey(home, 'machine', random)
     await ensureKey(home, 'issuer', random)
@@ -80,6 +81,11 @@ export async function createMesh(
   } finally {
     await lock.release()
   }
+}
+
+async function assertNoMesh(home: Home): Promise<void> {
+  const existing = await home.mesh.loadMembership()
+  if (existing !== undefined) throw belongsTo(existing.meshId)
 }
 
 /** This machine as a member: its key and what its membership says. */

@@ -51,6 +51,11 @@ describe('text given to a command', () => {
   test('names the flag where the file is not there', async () => {
     await expect(readTextFile(join(folder, 'none'), '--brief-file')).rejects.toMatchObject({
       code: 'invalid_argument',
+      hint: 'Name a file that is there.',
+      details: { argument: '--brief-file' },
+    })
+    await expect(readTextFile(folder, '--brief-file')).rejects.toMatchObject({
+      hint: 'Name a file that this user may read.',
       details: { argument: '--brief-file' },
     })
   })

@@ -282,7 +282,12 @@ describe('what is known of agents', () => {
       turns: 1,
       liveness: { state: 'live' },
     })
-    await expect(twin.ask('list_agents', { cursor: 'zzz' })).rejects.toMatchObject({ code: 'invalid_argument' })
+    for (const tool of ['list_agents', 'list_nodes'] as const) {
+      await expect(twin.ask(tool, { cursor: 'Not one!' })).rejects.toMatchObject({
+        code: 'invalid_argument',
+        details: { argument: 'cursor' },
+      })
+    }
   })
 
   test('when a turn may end is estimated from what its machine has receipts of, and from nothing else', async () => {

@@ -45,6 +45,18 @@ describe('mesh create', () => {
     expect((await loadMachine(home)).membership.name).toBe('laptop')
   })
 
+  test('a second time is refused for the same reason while the node of the first holds its keys', async () => {
+    const home = temporaryHome()
+    await createMesh(home, { name: 'laptop', nowMs })
+    const held = await home.issuer.lock()
+
+    try {
+      await expect(createMesh(home, { name: 'other', nowMs })).rejects.toMatchObject({ code: 'already_exists' })
+    } finally {
+      await held.release()
+    }
+  })
+
   test('twice at once makes one mesh', async () => {
     const home = temporaryHome()
     const other = openHome({ home: home.root, env: {} })
