@@ -116,7 +116,28 @@ export function buildProgram(world: World, print?: (text: string) => void): Comm
   program.addCommand(uninstall(world.uninstall))
   program.addCommand(demo(world.demo))
   throwInsteadOfExit(program, print === undefined ? {} : { writeOut: print })
+  program.hook('preAction', assertNothingEmpty)
   return program
+}
+
+/** An empty word is a variable of a script that was not set: it is refused before it can mean "none" or "all" to anybody. */
+function assertNothingEmpty(program: Command, command: Command): void {
+  const given = (one: Command) =>
+    one.options.map((option) => ({
+      name: option.long ?? option.flags,
+      value: one.getOptionValue(option.attributeName()) as unknown,
+    }))
+  const words = command.registeredArguments.map((argument, index) => ({
+    name: argument.name(),
+    value: command.processedArgs[index] as unknown,
+  }))
+  for (const { name, value } of [...words, ...given(command), ...given(program)]) {
+    if (value !== '' && !(Array.isArray(value) && value.includes(''))) continue
+    throw new NfltrError('invalid_argument', `${name} was empty.`, {
+      hint: 'Give it a value, or leave it out where it need not be given.',
+      details: { argument: name },
+    })
+  }
 }
 
 function throwInsteadOfExit(command: Command, output: OutputConfiguration): void {
@@ -144,7 +165,8 @@ export function usageError(
   }
   const message = thrown.message.replace(/^error: /, '')
   const [what = '', suggestion] = message.split('\n')
-  const argument = /'([^']+)'/.exec(what)?.[1]
+  // Of an argument the parser names the value first; a flag is quoted with its placeholder.
+  const argument = (/ for argument '([^']+)'/.exec(what) ?? /'([^']+)'/.exec(what))?.[1]
   return new NfltrError('invalid_argument', capitalised(what), {
     hint: suggestion?.replace(/^\(|\)$/g, '') ?? 'Run with --help to see what is possible.',
     ...(argument === undefined ? {} : { details: { argument: argument.split(' ')[0] ?? argument } }),

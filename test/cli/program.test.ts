@@ -4,6 +4,7 @@ import { printable } from '../../src/cli/printable.ts'
 import { buildProgram, usageError } from '../../src/cli/program.ts'
 import { table } from '../../src/cli/table.ts'
 import type { World } from '../../src/cli/world.ts'
+import { NfltrError } from '../../src/core/errors.ts'
 
 /** What the parser makes of a command line: the refusal, or undefined when it was taken. */
 async function refusalOf(args: readonly string[]) {
@@ -18,6 +19,7 @@ async function refusalOf(args: readonly string[]) {
     return undefined
   } catch (thrown) {
     if (thrown instanceof CommanderError) return usageError(thrown)
+    if (thrown instanceof NfltrError) return thrown
     throw thrown
   }
 }
@@ -38,6 +40,16 @@ describe('the command line', () => {
     ['agent', 'wait', '--timeout', '10'],
   ])('refuses a span that nobody means: %s %s %s %s', async (...args) => {
     expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument', details: { argument: args[2] } })
+  })
+
+  test.each([
+    [['mesh', 'revoke', ''], 'name'],
+    [['agent', 'show', ''], 'id'],
+    [['agent', 'wait', ''], 'id'],
+    [['mesh', 'create', '--name', ''], '--name'],
+    [['--home', '', 'node', 'status'], '--home'],
+  ])('refuses an empty word: %j', async (args, argument) => {
+    expect(await refusalOf(args)).toMatchObject({ code: 'invalid_argument', details: { argument } })
   })
 
   test('refuses a command of which only the first word was given, where a program reads the answer', async () => {
