@@ -99,7 +99,7 @@ async function addCredential(world: ConfigWorld, options: Readonly<Record<string
 async function readSecret(io: CliIo, file: unknown): Promise<string> {
   if (typeof file === 'string' && file !== '-') {
     const { readSecretFile } = await import('../secret-file.ts')
-    return await readSecretFile(file)
+    return await readSecretFile(file, '--file')
   }
   if (file === undefined && io.isInteractive) return await io.ask('Credential: ', { isSecret: true })
   return await io.readInput()

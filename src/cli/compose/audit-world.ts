@@ -96,6 +96,7 @@ async function readGiven(path: string): Promise<string> {
   } catch (cause) {
     throw new NfltrError('invalid_argument', `The file of receipts ${path} could not be read.`, {
       cause,
+      hint: 'Name a file that is there and that this user may read.',
       details: { argument: '--receipts' },
     })
   }

@@ -56,7 +56,7 @@ async function passphraseOf(
 ): Promise<string> {
   const { passphraseFile } = choice
   if (passphraseFile === '-') return withoutLineEnd(await io.readInput())
-  if (passphraseFile !== undefined) return withoutLineEnd(await readSecretFile(passphraseFile))
+  if (passphraseFile !== undefined) return withoutLineEnd(await readSecretFile(passphraseFile, '--passphrase-file'))
   if (!io.isInteractive) {
     throw new NfltrError('invalid_argument', 'No passphrase was given, and nobody is there to ask.', {
       hint: 'Give it with --passphrase-file FILE, or - for standard input.',

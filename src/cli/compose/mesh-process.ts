@@ -4,7 +4,6 @@ import { NfltrError } from '../../core/errors.ts'
 import type { PeerKind } from '../../core/membership.ts'
 import { generateKey, type PrivateKey, peerIdOf } from '../../identity/keys.ts'
 import { certifyProcess, ensureKey, loadMachine, type Machine } from '../../identity/mesh-setup.ts'
-import { parseListenAddress, parsePeerAddress } from '../../mesh/addresses.ts'
 import { type BorrowedKey, createMesh, type IssuerRole, type MeshHost } from '../../mesh/peers.ts'
 import { systemClock } from '../../platform/clock.ts'
 import { systemLan } from '../../platform/lan.ts'
@@ -141,8 +140,8 @@ export async function addresses(
   }
   const settings = settingsOf(set)
   const listen = given.listen ?? settings.listen
-  for (const address of given.listen ?? []) parseListenAddress(address)
-  for (const address of given.peers ?? []) parsePeerAddress(address)
+  checkAddresses('listen', given.listen, 'the command line', '--listen')
+  checkAddresses('peers', given.peers, 'the command line', '--peer')
   const peers = [...(given.peers ?? []), ...(settings.peers ?? [])]
   const isLanAllowed = (given.lan ?? true) && (settings.lan ?? true)
   return {
