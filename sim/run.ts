@@ -2,8 +2,8 @@
  * `npm run sim`: runs seeds and tells which broke a promise. `--seed N` runs one, and `--trace` shows all of it; `--seeds N`
  * runs N from `--from` on; `--scenario NAME` in a world of `sim/regressions/`; `--keep A,B` does only these of what the seed
  * plans; `--workers N` in so many threads; `--stop` ends with the first that failed; `--json` prints one document;
- * `--figures` writes docs/reference/figures/sim.json; `--resume FILE` notes there what was run, and goes on where an earlier
- * run with this file was ended; `--report FILE` leaves the counts where `.ci/run` adds them up. The last line counts.
+ * `--figures` writes docs/reference/figures/sim.json, or sim-from-N.json for seeds from N on; `--resume FILE` notes there what
+ * was run, and goes on where an earlier run with this file was ended; `--report FILE` leaves the counts where `.ci/run` adds them up. The last line counts.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -180,7 +180,7 @@ async function main(): Promise<void> {
   if (origin !== undefined) {
     const { seconds: _seconds, ...figures } = summary
     const [first = 0] = options.seeds
-    writeFigures('sim', origin, {
+    writeFigures(first === 1 ? 'sim' : `sim-from-${first}`, origin, {
       ...(options.checkpoint === undefined ? {} : { wall_ms: options.checkpoint.spentMs }),
       seed: first,
       ...figures,
