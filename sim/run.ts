@@ -3,7 +3,8 @@
  * runs N from `--from` on; `--scenario NAME` in a world of `sim/regressions/`; `--keep A,B` does only these of what the seed
  * plans; `--workers N` in so many threads; `--stop` ends with the first that failed; `--json` prints one document;
  * `--figures` writes docs/reference/figures/sim.json, or sim-from-N.json for seeds from N on; `--resume FILE` notes there what
- * was run, and goes on where an earlier run with this file was ended; `--report FILE` leaves the counts where `.ci/run` adds them up. The last line counts.
+ * was run, and goes on where an earlier run with this file was ended; `--report FILE` leaves the counts where `.ci/run` adds
+ * them up. The last line counts.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
