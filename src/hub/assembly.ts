@@ -1,3 +1,4 @@
+import { clip } from '../core/clip.ts'
 import type { NfltrError } from '../core/errors.ts'
 import type { Quarantined } from '../core/messages.ts'
 import { Agents } from './agents.ts'
@@ -121,7 +122,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
       quarantined: (tx, peerId, { no, kind, error, message }) => {
         const machine = nameOf(peerId)
         const text = `Message ${no} of ${machine} (${kind}) was set aside, since it could not be applied: ${error}`
-        mailbox.deliverEvent(tx, { source: 'hub', machine, text: text.slice(0, 1_000) })
+        mailbox.deliverEvent(tx, { source: 'hub', machine, text: clip(text, 1_000) })
         if (message !== undefined) deadLetter({ agents }, tx, peerId, message)
       },
       control: (peerId, message) => {
@@ -243,7 +244,7 @@ export async function assemble(ports: HubPorts): Promise<Assembly> {
 }
 
 function damageText(found: string): string {
-  return `The store of this hub is damaged; what is sound in it is used, and nothing else. ${found}`.slice(0, 1_000)
+  return clip(`The store of this hub is damaged; what is sound in it is used, and nothing else. ${found}`, 1_000)
 }
 
 function quarantineText({ no, kind, message }: Quarantined): string {

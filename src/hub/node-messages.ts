@@ -1,4 +1,5 @@
 import type { AttemptEvent } from '../core/attempt.ts'
+import { clip } from '../core/clip.ts'
 import { limits } from '../core/limits.ts'
 import type { AttemptRef, NodeMessage } from '../core/messages.ts'
 import { type AttemptResult, noUsage } from '../core/model.ts'
@@ -64,7 +65,7 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
         epoch,
         reason,
         isPermanent,
-        message: message.message.slice(0, limits.detailMaxBytes),
+        message: clip(message.message, limits.detailMaxBytes),
       })
       break
     }
@@ -89,7 +90,7 @@ function apply(context: MessageContext, tx: Transaction, peerId: string, message
       if (isNeverTaken(context, message.ref)) {
         const decline = {
           reason: 'reservation_gone',
-          message: message.message.slice(0, limits.detailMaxBytes),
+          message: clip(message.message, limits.detailMaxBytes),
         } as const
         attempt({ type: 'declined', epoch, ...decline, isPermanent: false })
         break

@@ -1,3 +1,4 @@
+import { clip } from '../core/clip.ts'
 import { whyGone } from '../core/membership.ts'
 import { type Decline, giveUp, type NodeView, type Placement, place, type Wish } from '../core/placement.ts'
 import { type Agent, currentTask } from '../core/task-record.ts'
@@ -230,5 +231,5 @@ function withOneMore(view: NodeView): NodeView {
 
 /** A node's words in a result, bounded. */
 function bounded(decline: Decline): Decline {
-  return { ...decline, message: decline.message.slice(0, 500) }
+  return { ...decline, message: clip(decline.message, 500) }
 }

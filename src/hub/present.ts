@@ -1,4 +1,5 @@
 import type { LostGround } from '../core/attempt.ts'
+import { clip } from '../core/clip.ts'
 import type { OpenEntry } from '../core/inbox-state.ts'
 import type { Contact } from '../core/lease.ts'
 import type { Reason, Usage } from '../core/model.ts'
@@ -35,15 +36,23 @@ export function usageDocument(usage: Usage): Document {
   }
 }
 
-/** Denied tool calls that a reply shows, and how much of each input; `get_result` has them all. */
-const deniedShown = { count: 8, inputBytes: 256 } as const
+/** How much of what stands beside a text a reply shows, so that a result fits into it; `get_result` has it whole. */
+const inReply = { denied: 8, inputBytes: 256, declines: 16, messages: 64, detailBytes: 512 }
+const whole: typeof inReply = {
+  denied: Infinity,
+  inputBytes: Infinity,
+  declines: Infinity,
+  messages: Infinity,
+  detailBytes: Infinity,
+}
 
 /** A result's document but for its text. `isWhole`: with everything, however long. */
 export function resultDocument(
   record: ResultRecord,
   options: { readonly receiptId: string | undefined; readonly isWhole: boolean; readonly isMaybeSeen?: boolean },
 ): Document {
-  const details = detailsDocument(record, options.isWhole)
+  const max = options.isWhole ? whole : inReply
+  const details = detailsDocument(record, max)
   return {
     delivery_id: record.deliveryId,
     agent_id: record.agentId,
@@ -57,10 +66,10 @@ export function resultDocument(
     machine: record.machine,
     artifacts: [],
     usage: usageDocument(record.usage),
-    messages:
-      record.messages.length === 0
-        ? undefined
-        : record.messages.map(({ messageId, state }) => ({ message_id: messageId, state })),
+    ...listDocument('messages', record.messages, max.messages, (message) => ({
+      message_id: message.messageId,
+      state: message.state,
+    })),
     receipt_id: options.receiptId,
     late: record.isLate ? true : undefined,
     maybe_seen: record.isMaybeSeen === true || options.isMaybeSeen === true ? true : undefined,
@@ -68,19 +77,28 @@ export function resultDocument(
   }
 }
 
-function detailsDocument(record: ResultRecord, isWhole: boolean): Document {
-  const { denied } = record
-  const shown = isWhole ? denied : denied.slice(0, deniedShown.count)
-  const cut = (input: string): string => (isWhole ? input : input.slice(0, deniedShown.inputBytes))
+function detailsDocument(record: ResultRecord, max: typeof inReply): Document {
+  const details = Object.entries(record.details).map(([name, value]) => [name, clip(value, max.detailBytes)])
   return {
-    ...record.details,
+    ...Object.fromEntries(details),
     ...(record.ground === undefined ? {} : { ground: record.ground }),
-    ...(denied.length === 0 ? {} : { denied: shown.map(({ tool, input }) => ({ tool, input: cut(input) })) }),
-    ...(shown.length === denied.length ? {} : { denied_count: denied.length }),
-    ...(record.declines.length === 0
-      ? {}
-      : { declines: record.declines.map(({ machine, reason, message }) => ({ machine, reason, message })) }),
+    ...listDocument('denied', record.denied, max.denied, ({ tool, input }) => ({
+      tool,
+      input: clip(input, max.inputBytes),
+    })),
+    ...listDocument('declines', record.declines, max.declines, ({ machine, reason, message }) => ({
+      machine,
+      reason,
+      message,
+    })),
   }
+}
+
+/** The first of a list, and how many there are where that is not all; nothing of an empty one. */
+function listDocument<T>(name: string, list: readonly T[], max: number, document: (item: T) => Document): Document {
+  if (list.length === 0) return {}
+  const count = list.length > max ? { [`${name}_count`]: list.length } : {}
+  return { [name]: list.slice(0, max).map(document), ...count }
 }
 
 /** An event's document but for its text; `seq` is its place in the one rising sequence of the inbox. */

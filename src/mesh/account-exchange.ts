@@ -1,4 +1,5 @@
 import type { Stream } from '@libp2p/interface'
+import { clip } from '../core/clip.ts'
 import { type ErrorCode, NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { AccountAnswer } from '../core/node-account.ts'
@@ -68,12 +69,12 @@ async function answered(answer: Promise<AccountAnswer>): Promise<AccountMessage>
     return { type: 'page', ...(await answer) }
   } catch (error) {
     if (!(error instanceof NfltrError)) throw error
-    return { type: 'refused', code: error.code, message: error.message.slice(0, refusalCharacters) }
+    return { type: 'refused', code: error.code, message: clip(error.message, refusalMaxBytes) }
   }
 }
 
-/** What fits into the field, whatever the characters are. */
-const refusalCharacters = 250
+/** What fits into the field. */
+const refusalMaxBytes = 1_000
 
 /** Attempts come in their order, each behind all that came before: so no page goes round in a circle. */
 function pageAfter(message: AccountMessage, after: string | undefined): AccountAnswer {

@@ -1,3 +1,4 @@
+import { clip } from '../core/clip.ts'
 import { type ErrorCode, NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import {
@@ -173,7 +174,7 @@ function refusedMessage(reason: NfltrError): Refused {
   return {
     type: 'refused',
     code: reason.code,
-    message: reason.code === 'internal' ? 'Something went wrong here.' : reason.message.slice(0, 256),
+    message: reason.code === 'internal' ? 'Something went wrong here.' : clip(reason.message, 256),
     ...(typeof usedBy === 'string' ? { usedBy } : {}),
     ...(typeof usedAtMs === 'number' ? { usedAtMs } : {}),
   }
@@ -181,5 +182,5 @@ function refusedMessage(reason: NfltrError): Refused {
 
 /** Text of another machine without what could steer a terminal. */
 function printable(text: string): string {
-  return text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, ' ').slice(0, 512)
+  return clip(text.replace(/[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu, ' '), 512)
 }

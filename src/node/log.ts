@@ -1,6 +1,7 @@
+import { clip } from '../core/clip.ts'
 import { limits } from '../core/limits.ts'
 import type { TaskEvent } from '../core/model.ts'
-import { boundFields, clip } from './text-bounds.ts'
+import { boundFields } from './text-bounds.ts'
 
 /** A log line that has no number yet. */
 export interface PendingEvent {

@@ -1,3 +1,4 @@
+import { clip } from '../core/clip.ts'
 import { NfltrError } from '../core/errors.ts'
 import { keyNumber } from '../core/key-order.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
@@ -89,7 +90,7 @@ export class Quarantine {
   /** Applying it failed: the next start sets it aside. Beside the transaction that failed, whose writes are lost. */
   condemn(no: number, error: string): void {
     const deaths = this.#trial?.no === no ? Math.max(deathsMax, this.#trial.deaths + 1) : deathsMax
-    const value = encodeRecord({ no, deaths, error: error.slice(0, 500) } satisfies Trial)
+    const value = encodeRecord({ no, deaths, error: clip(error, 500) } satisfies Trial)
     // Should this fail as well, the deaths are counted one by one.
     this.#options.store.commit([{ type: 'put', key: trialKey(this.#options), value }]).catch(() => undefined)
   }

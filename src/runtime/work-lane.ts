@@ -1,3 +1,4 @@
+import { clip } from '../core/clip.ts'
 import { NfltrError } from '../core/errors.ts'
 import type { ControlMessage, LaneCursor, SessionFrame, WorkMessage } from '../core/messages.ts'
 import { decodeRecord, encodeRecord } from '../core/record-json.ts'
@@ -46,7 +47,7 @@ interface Parts {
 }
 
 /** What the peer is told of a message that was set aside, in characters. */
-const detailMaxCharacters = 500
+const messageMaxBytes = 500
 
 export interface WorkLaneOptions {
   readonly engine: Engine
@@ -329,7 +330,7 @@ export class WorkLane {
       const poison: Poison = { no, kind, error: error.message, ...(message instanceof NfltrError ? {} : { message }) }
       this.#quarantine.keep(tx, poison, body)
       if (this.#quarantine.mayTell(no)) this.#options.quarantined(tx, poison)
-      this.send(tx, { type: 'quarantined', no, kind, message: error.message.slice(0, detailMaxCharacters) })
+      this.send(tx, { type: 'quarantined', no, kind, message: clip(error.message, messageMaxBytes) })
       return
     }
     if (message instanceof NfltrError || message.type === 'void') return

@@ -1,7 +1,7 @@
+import { clip } from '../../../core/clip.ts'
 import { limits } from '../../../core/limits.ts'
 import type { MessageState, TaskEvent } from '../../../core/model.ts'
 import type { TurnEffect } from '../../../ports/agent-driver.ts'
-import { clip } from '../../text-bounds.ts'
 import { interruptPrefix, refusalLine } from './input-lines.ts'
 import { addUsage, type ClaudeTurn, fateOf, type TurnStep, withMessage } from './state.ts'
 import { type AssistantBlock, parseLine, type ResultLine, type StreamLine } from './stream.ts'
