@@ -84,6 +84,8 @@ async function evidence(world: HubWorld, agent: Agent, task: Task): Promise<Docu
 function receipt(agent: Agent, task: Task): Document | undefined {
   const end = task.lateEnd ?? task.end
   if (task.stop === undefined || end?.outcome !== 'stopped') return undefined
+  // Stopped before a process ran in any of its turns: there is no session that could be idle.
+  if (end.proof === undefined && agent.sessionId === undefined) return undefined
   return {
     command_id: task.stop.commandId,
     session_id: agent.sessionId,

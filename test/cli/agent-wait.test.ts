@@ -31,7 +31,7 @@ const running = { agent_id: 'agt_9', state: 'running' }
 async function run(
   command: typeof agentWait,
   tool: string,
-  options: { readonly answers: readonly object[]; readonly args?: readonly string[] },
+  options: { readonly answers: readonly object[]; readonly args?: readonly string[]; readonly isLost?: boolean },
 ) {
   const answers = [...options.answers]
   const hub = scriptedHub()
@@ -43,11 +43,14 @@ async function run(
     calls.push(call)
     return { body: JSON.stringify(answers.shift() ?? {}) }
   }
+  if (options.isLost === true) hub.confirm = () => Promise.reject(new NfltrError('link_down', 'The hub went away.'))
+  const warnings: string[] = []
   const said: { document: Record<string, unknown>; text: string }[] = []
   const notes: string[] = []
   const io = {
     answer: (document: object, text: string) => void said.push({ document: { ...document }, text }),
     note: (text: string) => void notes.push(text),
+    warn: (text: string) => void warnings.push(text),
     flushed: async () => undefined,
     readInput: async () => 'brief',
   } as unknown as CliIo
@@ -55,7 +58,15 @@ async function run(
   await command(world).parseAsync([...(options.args ?? [])], { from: 'user' })
   const exitCode = process.exitCode
   process.exitCode = undefined
-  return { text: said[0]?.text ?? '', document: said[0]?.document ?? {}, notes, calls, exitCode, words: hub.words }
+  return {
+    text: said[0]?.text ?? '',
+    document: said[0]?.document ?? {},
+    notes,
+    calls,
+    exitCode,
+    warnings,
+    words: hub.words,
+  }
 }
 
 const wait = (answers: readonly object[], ...args: readonly string[]) =>
@@ -209,5 +220,20 @@ describe('the other commands tell people what their replies hold', () => {
     const { notes } = await run(agentList, 'list_agents', { answers: [{ agents: [], next_cursor: 'c1' }] })
 
     expect(notes).toEqual(['There are more: --cursor c1'])
+  })
+})
+
+describe('a hub that goes away between an answer and its confirmation', () => {
+  test.each([
+    ['spawn', agentSpawn, 'spawn_agent', { agent_id: 'agt_1', state: 'queued' }, ['--brief-file', '-']],
+    ['list', agentList, 'list_agents', { agents: [] }, []],
+    ['result', agentResult, 'get_result', { entry: {}, text: 'all' }, ['agt_1']],
+    ['wait', agentWait, 'wait_for_agents', { ...nothing, results: [result(1)] }, []],
+  ])('leaves the answer of `agent %s` and its exit code as they are', async (_name, command, tool, answer, args) => {
+    const { document, warnings, exitCode } = await run(command, tool, { answers: [answer], args, isLost: true })
+
+    expect(document).toMatchObject(answer)
+    expect(warnings).toEqual([expect.stringContaining('The hub went away.')])
+    expect(exitCode).toBeUndefined()
   })
 })

@@ -213,6 +213,16 @@ describe('nfltr audit', () => {
   })
 })
 
+describe('a setting that is set', () => {
+  test.each([
+    ['node.max_agents', '4', 4],
+    ['lan', 'false', false],
+    ['peers', '/ip4/192.0.2.7/tcp/1', ['/ip4/192.0.2.7/tcp/1']],
+  ])('is answered as it is kept, of its own type: %s', async (key, value, kept) => {
+    expect(await run('config', 'set', key, value)).toMatchObject({ document: { key, value: kept } })
+  })
+})
+
 describe('addresses among the settings', () => {
   test.each([
     ['listen', '/ip4/999.1.1.1/tcp/1'],

@@ -24,3 +24,13 @@ test('a hub that a command starts has no secret of that command’s environment'
   expect(Object.keys(secrets).filter((name) => environ.includes(`${name}=`))).toEqual([])
   expect(environ).not.toContain('secret-')
 }, 60_000)
+
+test('the settings of a command’s environment reach the hub that it starts', async () => {
+  await using machine = await newMachine()
+  await machine.json(['mesh', 'create', '--name', 'owner'])
+
+  const refused = await machine.run(['agent', 'list', '--json'], { env: { NFLTR_PEERS: '/bad' } })
+
+  expect(refused.stdout).toContain('invalid_argument')
+  expect(refused.code).toBe(2)
+}, 60_000)

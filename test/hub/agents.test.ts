@@ -181,6 +181,24 @@ describe('stop_agent', () => {
     expect((await twin.wait()).results).toMatchObject([{ agent_id, outcome: 'stopped' }])
   })
 
+  test('has no receipt where the node ended the turn before anything ran', async () => {
+    const twin = await TwinHub.withNodes({ name: 'vm1' })
+    const node = twin.node('vm1')
+    const { exitProof: _proof, sessionId: _session, ...result } = completed('', { outcome: 'stopped' })
+    node.react = (message) => {
+      if (message.type === 'claim') return [{ type: 'claimed', ref: message.ref }]
+      if (message.type !== 'stop') return []
+      return [{ type: 'ended', ref: message.ref, result: { ...result, stopCommandId: message.commandId } }]
+    }
+    const { agent_id } = await twin.spawn()
+    await settle()
+
+    const reply = await twin.ask('stop_agent', { agent_id })
+
+    expect(reply).toMatchObject({ evidence: { text: '', outcome: 'stopped' } })
+    expect(reply).not.toHaveProperty('receipt')
+  })
+
   test('changes nothing on an agent that ended, and answers with its result', async () => {
     const { twin, node, agent_id } = await running()
     await node.end(claimOf(node).ref, completed('all of it'))

@@ -46,9 +46,21 @@ export class HubConversation implements AsyncDisposable {
     return JSON.parse(reply.body) as Document
   }
 
-  /** Waits until everything printed has left this process, and only then confirms it. */
+  /**
+   * Waits until everything printed has left this process, and only then confirms it. A hub that went meanwhile changes nothing
+   * about the answer: a failure after it would tell a script that the call had no effect.
+   */
   async finish(): Promise<void> {
     await this.#io.flushed()
+    try {
+      await this.#confirmAll()
+    } catch (error) {
+      const why = error instanceof Error ? error.message : String(error)
+      this.#io.warn(`The answer stands, but the hub was not told that it was read: ${why}`)
+    }
+  }
+
+  async #confirmAll(): Promise<void> {
     for (const callKey of this.#unread.splice(0)) await this.#hub.confirm(callKey)
     if (this.#held === undefined) return
     // A session that goes without a further request may not have read its last replies, and the hub would name them to the

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { NfltrError } from '../../core/errors.ts'
+import { errorCodes } from '../../core/errors.ts'
 import type { ReceiptBody } from '../../core/receipt.ts'
 import type { ReceiptDocument } from '../../ports/hub-api.ts'
 import { hubLeaf } from '../command.ts'
@@ -24,14 +24,10 @@ export function agentReceipt(world: AgentWorld): Command {
       const document = documentOf(kept, body, differences)
       world.io.answer(document, JSON.stringify(document, undefined, 2))
       if (differences.length === 0) return
-      throw new NfltrError(
-        'bad_signature',
-        `The receipt does not say what this hub knows: ${differences.join(', ')}.`,
-        {
-          hint: 'The node signed something else than what it sent, or the store of this hub was changed.',
-          details: { differences },
-        },
+      world.io.warn(
+        `The receipt does not say what this hub knows: ${differences.join(', ')}. The node signed something else than what it sent, or the store of this hub was changed.`,
       )
+      process.exitCode = errorCodes.bad_signature.exit
     })
 }
 

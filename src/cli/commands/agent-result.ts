@@ -20,6 +20,7 @@ export function agentResult(world: AgentWorld): Command {
       const options = command.optsWithGlobals()
       if (id === undefined && options['deliveryId'] === undefined) {
         throw new NfltrError('invalid_argument', 'Neither an agent id nor --delivery-id was given.', {
+          hint: 'Name an agent for its latest turn, or an entry with --delivery-id.',
           details: { argument: 'id' },
         })
       }

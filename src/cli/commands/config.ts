@@ -7,7 +7,8 @@ import { table } from '../table.ts'
 export interface ConfigWorld {
   readonly io: CliIo
   get(options: { readonly home?: string; readonly key: string }): Promise<unknown>
-  set(options: { readonly home?: string; readonly key: string; readonly value: string }): Promise<void>
+  /** @returns the value as the setting has it, of its own type */
+  set(options: { readonly home?: string; readonly key: string; readonly value: string }): Promise<unknown>
   list(options: {
     readonly home?: string
   }): Promise<readonly { readonly key: string; readonly value: unknown; readonly source: string }[]>
@@ -35,8 +36,8 @@ export function configSet(world: ConfigWorld): Command {
     .argument('<key>')
     .argument('<value>')
     .action(async (key: string, value: string, _options: unknown, command: Command) => {
-      await world.set({ ...command.optsWithGlobals(), key, value })
-      world.io.answer({ key, value }, `${key} is ${value}.`)
+      const kept = await world.set({ ...command.optsWithGlobals(), key, value })
+      world.io.answer({ key, value: kept }, `${key} is ${value}.`)
     })
 }
 

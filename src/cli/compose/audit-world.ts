@@ -27,7 +27,7 @@ export function auditWorld(context: Context): AuditWorld {
     open: async (options: HubChoice) => {
       const home = openHome({ ...options, env })
       paths = home.paths
-      const { hubId } = projectOf({ ...options, env, cwd: process.cwd() })
+      const { hubId } = projectOf({ ...options, env })
       const running = await findRunningHub(home, hubId)
       if (running === undefined) return await storedHub(home.paths.hub(hubId), hubId)
       return {

@@ -23,6 +23,7 @@ export function configWorld({ io, env }: Context): ConfigWorld {
       const changed = resolveSettings({ fileText: text }).find((setting) => setting.key === key)
       if (changed !== undefined) checkAddresses(changed.key, changed.value, 'the command line')
       await saveConfigText(paths, text)
+      return changed?.value
     },
     list: settings,
     addCredential: (options) =>

@@ -152,7 +152,7 @@ function reachCheck(around: Surroundings, { name, machinePeerId, addresses, last
 
 /** What a spawn would meet there, as the running hub of this project knows it: no hub is started for a question. */
 async function readyCheck(context: Context, home: Home, name: string): Promise<Check> {
-  const { hubId } = projectOf({ env: context.env, cwd: process.cwd() })
+  const { hubId } = projectOf({ env: context.env })
   const hub = await findRunningHub(home, hubId)
   if (hub === undefined) {
     const message = `not asked whether ${name} takes agents: no hub of this project runs (nfltr hub serve)`

@@ -38,7 +38,7 @@ export async function serveHub(
 ): Promise<void> {
   const { env } = context
   const home = openHome({ ...options, env })
-  const project = projectOf({ ...options, env, cwd: process.cwd() })
+  const project = projectOf({ ...options, env })
   const lifetime = processLifetime()
   const teardown = new Teardown()
   let guard: ReturnType<typeof guardRestarts> | undefined

@@ -118,7 +118,7 @@ function flagsOf(start: HubStart): readonly string[] {
  */
 function hubEnvironment(env: Readonly<Record<string, string | undefined>>): Record<string, string> {
   const kept =
-    /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|USER|LOGNAME|XDG_[A-Z_]+|NFLTR_HOME|NFLTR_LISTEN|NFLTR_LAN|NODE_EXTRA_CA_CERTS)$/
+    /^(PATH|HOME|LANG|LC_[A-Z]+|TZ|TMPDIR|USER|LOGNAME|XDG_[A-Z_]+|NFLTR_HOME|NFLTR_LISTEN|NFLTR_PEERS|NFLTR_LAN|NODE_EXTRA_CA_CERTS)$/
   return Object.fromEntries(
     Object.entries(env).flatMap(([name, value]) => (value !== undefined && kept.test(name) ? [[name, value]] : [])),
   )

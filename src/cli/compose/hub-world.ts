@@ -48,7 +48,7 @@ export function agentWorld(context: Context): AgentWorld {
       connectHub({
         home: openHome({ ...options, env }),
         homeFlag: options.home,
-        project: projectOf({ ...options, env, cwd: process.cwd() }),
+        project: projectOf({ ...options, env }),
         env,
       }),
     openReceipt: async (receipt, expected) => {
@@ -61,7 +61,7 @@ export function agentWorld(context: Context): AgentWorld {
 async function find(context: Context, options: HubChoice): Promise<HubApi> {
   const { env } = context
   const home = openHome({ ...options, env })
-  const { hubId } = projectOf({ ...options, env, cwd: process.cwd() })
+  const { hubId } = projectOf({ ...options, env })
   const running = await findRunningHub(home, hubId)
   if (running !== undefined) return running
   const { NfltrError } = await import('../../core/errors.ts')

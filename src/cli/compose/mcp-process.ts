@@ -6,13 +6,14 @@ import { openHome } from '../../store/home/home.ts'
 import type { McpOptions } from '../commands/mcp.ts'
 import type { Context } from '../compose.ts'
 import { connectHub } from './hub-starter.ts'
+import { processLifetime } from './lifetime.ts'
 import { projectOf } from './project.ts'
 
 /** Runs the MCP adapter on this process's standard input and output until the client leaves. */
 export async function serveAdapter(context: Context, options: McpOptions): Promise<void> {
   const { env, version } = context
   const home = openHome({ ...options, env })
-  const project = projectOf({ ...options, env, cwd: process.cwd() })
+  const project = projectOf({ ...options, env })
   const link = new HubLink(
     { connect: async () => ({ hub: await connectHub({ ...options, home, homeFlag: options.home, project, env }) }) },
     {
@@ -30,9 +31,7 @@ export async function serveAdapter(context: Context, options: McpOptions): Promi
     callKeyOf: callKeyFor(env),
   })
   // Claude Code sends SIGINT when it ends; what was written by then still has to be confirmed.
-  const close = (): void => void adapter.close()
-  process.once('SIGINT', close)
-  process.once('SIGTERM', close)
+  void processLifetime().ending.then(() => adapter.close())
   await adapter.closed
   await adapter.close()
   // An abandoned call may still wait in the hub; nothing of it is owed to anyone here.

@@ -15,14 +15,13 @@ const idPattern = /^[a-z0-9][a-z0-9._-]{0,62}$/
  * Which hub a command is about: the id given, else one made from the project's folder, which is the git top level of
  * `CLAUDE_PROJECT_DIR` or the working directory, else that folder itself; real paths, so that links do not make two hubs.
  *
- * @throws {NfltrError} `invalid_argument` for an id that could not name a folder
+ * @throws {NfltrError} `invalid_argument` for an id that could not name a folder, or a folder that cannot be looked at
  */
 export function projectOf(options: {
   readonly hubId?: string
   readonly env: Readonly<Record<string, string | undefined>>
-  readonly cwd: string
 }): Project {
-  const folder = gitTopLevel(realpathSync(options.env['CLAUDE_PROJECT_DIR'] || options.cwd))
+  const folder = gitTopLevel(realFolder(options.env))
   const given = options.hubId ?? options.env['NFLTR_HUB_ID']
   if (given !== undefined && !idPattern.test(given)) {
     throw new NfltrError('invalid_argument', `${JSON.stringify(given)} cannot be a hub id.`, {
@@ -31,6 +30,21 @@ export function projectOf(options: {
     })
   }
   return { folder, hubId: given ?? `hub-${createHash('sha256').update(folder).digest('hex').slice(0, 16)}` }
+}
+
+function realFolder(env: Readonly<Record<string, string | undefined>>): string {
+  const given = env['CLAUDE_PROJECT_DIR']
+  try {
+    return realpathSync(given || process.cwd())
+  } catch (error) {
+    throw new NfltrError('invalid_argument', `The project's folder cannot be looked at${given ? `: ${given}` : ''}.`, {
+      hint: given
+        ? 'CLAUDE_PROJECT_DIR names it: set it to a folder that is there.'
+        : 'Change to a folder that is there.',
+      details: { argument: given ? 'CLAUDE_PROJECT_DIR' : 'cwd' },
+      cause: error,
+    })
+  }
 }
 
 /** Walks up without running git: a repository's settings are code, and a hub id must not depend on them. */

@@ -15,7 +15,7 @@ export function storeWorld(context: Context): StoreWorld {
   const { env } = context
   const hubOf = (options: { readonly home?: string; readonly hubId?: string }) => {
     const home = openHome({ ...options, env })
-    const { hubId } = projectOf({ ...options, env, cwd: process.cwd() })
+    const { hubId } = projectOf({ ...options, env })
     return { home, hubId, dir: home.paths.hub(hubId) }
   }
   return {
