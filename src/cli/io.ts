@@ -18,7 +18,7 @@ export interface CliIo {
   note(text: string): void
   /** What somebody has to hear though the command goes on: on stderr, also with `--json`. */
   warn(text: string): void
-  /** A failure: on stderr for people, and as the one document on stdout with `--json`. */
+  /** A failure: on stderr for people, and with `--json` as the one document on stdout, or as the last line of a stream. */
   fail(error: NfltrError): void
   /** Asks a person. Only where `isInteractive`. `isSecret` keeps what is typed off the screen. */
   ask(question: string, options?: { readonly isSecret?: boolean }): Promise<string>
@@ -35,12 +35,15 @@ export function terminalIo(options: { readonly isJson: boolean; readonly output?
   stderr.on('error', () => undefined)
   const isInteractive = stdin.isTTY === true && stderr.isTTY === true
   const writeLine = (text: string): void => output.write(`${text}\n`)
+  // Whether this command speaks in lines: then its failure is one of them.
+  let isStream = false
   return {
     isJson,
     isInteractive,
     answer: (document, text) =>
       writeLine(isJson ? JSON.stringify({ schema: 1, ...document }, undefined, 2) : printable(text)),
     event: (document, text) => {
+      isStream = true
       if (isJson) writeLine(JSON.stringify(document))
       else if (text !== undefined) writeLine(printable(text))
     },
@@ -52,7 +55,7 @@ export function terminalIo(options: { readonly isJson: boolean; readonly output?
       stderr.write(`${printable(`nfltr: ${error.message}`)}\n`)
       if (error.hint !== undefined) stderr.write(`${printable(`  ${error.hint}`)}\n`)
       output.failing(exitCodeOf(error))
-      if (isJson) writeLine(JSON.stringify(errorDocument(error)))
+      if (isJson) writeLine(JSON.stringify({ ...(isStream ? { event: 'error' } : {}), ...errorDocument(error) }))
     },
     ask: async (question, asked = {}) => {
       const reader = createInterface({

@@ -154,7 +154,10 @@ function open(
       const isAbsent = cause.code === 'ENOENT' || cause.code === 'ECONNREFUSED'
       reject(
         isAbsent
-          ? new NfltrError('not_running', 'Nothing listened on the control socket.', { cause })
+          ? new NfltrError('not_running', 'Nothing listened on the control socket.', {
+              hint: 'The hub or node ended meanwhile: start it again.',
+              cause,
+            })
           : new NfltrError('link_down', 'The control connection broke.', { cause }),
       )
     })

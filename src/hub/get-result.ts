@@ -34,6 +34,12 @@ interface Found {
 }
 
 async function find(world: HubWorld, args: GetResultInput): Promise<Found> {
+  if (args.delivery_id !== undefined && args.turn !== undefined) {
+    throw new NfltrError('invalid_argument', 'Both turn and delivery_id were given; each names an entry by itself.', {
+      hint: 'Give delivery_id for one entry, or agent_id and turn.',
+      details: { argument: 'turn' },
+    })
+  }
   if (args.delivery_id !== undefined) return await byNumber(world, args.delivery_id, args.agent_id)
   if (args.agent_id === undefined) {
     throw new NfltrError('invalid_argument', 'Neither agent_id nor delivery_id was given.', {
@@ -47,6 +53,7 @@ async function find(world: HubWorld, args: GetResultInput): Promise<Found> {
   const task = agent.tasks[turn - 1]
   if (task === undefined) {
     throw new NfltrError('not_found', `The agent ${agent.agentId} has had ${agent.tasks.length} turns, not ${turn}.`, {
+      hint: 'Leave `turn` out for the latest one.',
       details: { argument: 'turn' },
     })
   }

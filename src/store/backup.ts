@@ -134,7 +134,10 @@ export async function checkBackup(file: string): Promise<BackupHeader> {
     }
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw badPathOr(error, { path: file, argument: 'file', deed: 'read' })
-    throw new NfltrError('not_found', `There was no file ${file}.`, { details: { argument: 'file' } })
+    throw new NfltrError('not_found', `There was no file ${file}.`, {
+      hint: 'Name a file that `nfltr hub backup` wrote.',
+      details: { argument: 'file' },
+    })
   }
   const header = await readHeader(file)
   if (!hash.digest().equals(tail)) throw noBackup(file, 'it is not whole, or not as it was written')

@@ -20,6 +20,7 @@ describe('arguments', () => {
     ['send_message', 'text', { agent_id: 'agt_1' }],
     ['stop_agent', 'agent_id', {}],
     ['get_result', 'turn', { turn: 0 }],
+    ['get_result', 'turn', { turn: 1, delivery_id: 1 }],
     ['list_agents', 'state', { state: ['asleep'] }],
     ['list_nodes', 'cursor', { cursor: 1 }],
   ] as const)('%s names its argument %s', async (tool, argument, args) => {

@@ -169,7 +169,10 @@ async function newInvite(home: Home, machine: Machine, options: InviteOptions): 
     ...(options.replace === undefined ? {} : { replaces: options.replace }),
   }
   if (options.replace !== undefined && !(await isNameKnown(home, machine, options.replace))) {
-    throw new NfltrError('not_found', `No member is called ${options.replace}.`, { details: { argument: '--replace' } })
+    throw new NfltrError('not_found', `No member is called ${options.replace}.`, {
+      hint: '`nfltr mesh members` names them.',
+      details: { argument: '--replace' },
+    })
   }
   return record
 }

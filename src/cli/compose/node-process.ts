@@ -292,7 +292,10 @@ async function offeredFolder([name, value]: readonly [string, string]): Promise<
     () => false,
   )
   if (!isFolder)
-    throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, { details: { argument: '--offer' } })
+    throw new NfltrError('invalid_argument', `--offer: ${path} is no folder.`, {
+      hint: 'Offer a folder that is there: --offer NAME=PATH, or NAME=PATH:ro.',
+      details: { argument: '--offer' },
+    })
   return { name, mode: isReadOnly ? 'ro' : 'rw', path: await realpath(path) }
 }
 

@@ -60,7 +60,9 @@ export const toolInputs = {
     lost_after_ms: span
       .min(1)
       .optional()
-      .describe('How long the machine may be silent before the agent counts as lost. Default 150000.'),
+      .describe(
+        'How long the machine may be silent before the agent counts as lost; 6000 at least. Without it what the machine said, else 150000.',
+      ),
     idempotency_key: idempotencyKey,
   }),
   wait_for_agents: z.strictObject({
