@@ -10,7 +10,8 @@ const batchMaxBytes = 1024 * 1024
 type Put = { readonly type: 'put'; readonly key: string; readonly value: Uint8Array }
 
 /**
- * Makes a new database of sealed records. The store's own are left out and made anew, in the last write, which is synced.
+ * Makes a new database of sealed records. The store's own are left out and made anew, in the last write. Every write is synced:
+ * a log that is full is closed as it is, and only the newest one would be. Where it fails nothing of it stays.
  *
  * @param records - each key once
  * @param account - who the store is from now on, the number of its last commit, and what else of its own it keeps
@@ -23,6 +24,7 @@ export async function buildDatabase(
 ): Promise<Account> {
   rmSync(path, { recursive: true, force: true })
   const database = await openDatabase(path, { createIfMissing: true })
+  let isMade = false
   try {
     let digest = emptyDigest
     let batch: Put[] = []
@@ -33,16 +35,18 @@ export async function buildDatabase(
       batch.push({ type: 'put', key, value })
       bytes += value.length
       if (bytes < batchMaxBytes) continue
-      await write(database, batch, false)
+      await write(database, batch)
       batch = []
       bytes = 0
     }
     const seal: Seal = { commits: account.commits, digest }
     const made: Account = { identity: account.identity, seal }
-    await write(database, [...batch, ...ownRecords(made), ...(account.own ?? [])], true)
+    await write(database, [...batch, ...ownRecords(made), ...(account.own ?? [])])
+    isMade = true
     return made
   } finally {
     await database.close()
+    if (!isMade) rmSync(path, { recursive: true, force: true })
   }
 }
 
@@ -63,8 +67,8 @@ export function swapDatabase(paths: {
   }
 }
 
-async function write(database: Database, batch: readonly Put[], sync: boolean): Promise<void> {
-  await database.batch([...batch], { sync }).catch((error: unknown) => {
+async function write(database: Database, batch: readonly Put[]): Promise<void> {
+  await database.batch([...batch], { sync: true }).catch((error: unknown) => {
     throw storeError(error)
   })
 }

@@ -97,7 +97,7 @@ export async function repairStore(dir: string): Promise<RepairReport> {
       keptAs: kept ?? source,
     }
   } finally {
-    removeFile(files.holder)
+    letGo(files.holder)
   }
 }
 
@@ -135,6 +135,11 @@ export function claim(holderFile: string): ReturnType<typeof readHolder> {
   if (holder !== undefined && holderRuns(holder)) throw heldError(undefined, holderFile)
   writeWhole(holderFile, { ...thisHolder(), task: 'repair' })
   return holder
+}
+
+/** Takes the word back that `claim` left; that of another holder, who came meanwhile, stays. */
+export function letGo(holderFile: string): void {
+  if (readHolder(holderFile)?.pid === process.pid) removeFile(holderFile)
 }
 
 function markerOr(path: string): { readonly marker: StoreMarker | undefined; readonly isDamaged: boolean } {

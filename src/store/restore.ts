@@ -8,9 +8,9 @@ import { identityKey, markerOf } from './level-account.ts'
 import { heldError } from './level-store.ts'
 import { buildDatabase, swapDatabase } from './rebuild.ts'
 import { openRecord } from './record-envelope.ts'
-import { claim, freeName } from './repair.ts'
+import { claim, freeName, letGo } from './repair.ts'
 import { Salvage } from './salvage.ts'
-import { bornOf, readHolder, readMarker, removeFile, type StoreMarker, storeFiles, writeMarker } from './store-files.ts'
+import { bornOf, readHolder, readMarker, type StoreMarker, storeFiles, writeMarker } from './store-files.ts'
 
 export interface RestoreReport {
   readonly header: BackupHeader
@@ -53,7 +53,7 @@ export async function restoreStore(dir: string, file: string, hubId: string): Pr
     writeMarker(files.marker, markerOf(identity, account.seal, bornOf(files.db)))
     return { header, records: account.seal.digest.records, identity, ...(kept === undefined ? {} : { keptAs: kept }) }
   } finally {
-    removeFile(files.holder)
+    letGo(files.holder)
   }
 }
 

@@ -78,6 +78,58 @@ async function contents(
   return { identity, records }
 }
 
+describe('a table whose index is damaged', () => {
+  test('is read to its end, also behind blocks in which everything is a delete', async () => {
+    const dir = folder()
+    const many = Array.from({ length: 4_000 }, (_, no) => no)
+    let store = await open(dir)
+    await store.commit(many.map((no) => put(keyOf(no), textOf(no))))
+    await store.close()
+    store = await open(dir)
+    await store.commit(many.slice(0, 3_500).map((no) => ({ type: 'delete', key: keyOf(no) })))
+    await store.commit(many.slice(0, 100).map((no) => put(`test/z/${no}`, textOf(no))))
+    const expected = await collect(store.scan('test/'))
+    await store.close()
+    // Opening writes the log into a table.
+    await (await open(dir)).close()
+    const tables = readdirSync(join(dir, 'db')).filter((name) => name.endsWith('.ldb'))
+    const backup = folder()
+    cpSync(dir, backup, { recursive: true })
+
+    for (const table of tables) {
+      putBack(backup, dir)
+      const path = join(dir, 'db', table)
+      const bytes = readFileSync(path)
+      bytes[bytes.length - 60] = (bytes[bytes.length - 60] ?? 0) ^ 1
+      writeFileSync(path, bytes)
+
+      const repaired = await repairStore(dir)
+
+      expect(repaired).toMatchObject({ outcome: 'whole', losses: [] })
+      expect((await contents(dir)).records).toEqual(expected)
+    }
+    expect(tables.length).toBeGreaterThan(1)
+  })
+})
+
+describe('a holder that comes while a store is rebuilt', () => {
+  test('is not robbed of its word', async () => {
+    const { dir } = await filled()
+    const file = `${dir}.backup`
+    const store = await open(dir)
+    await writeBackup(store, file, { hubId: 'hub-1', version: '1.0.0' })
+    await store.close()
+    const other = { ...thisHolder(), pid: process.ppid }
+
+    const restoring = restoreStore(dir, file, 'hub-1')
+    while (!existsSync(join(dir, 'db.restored'))) await new Promise((resolve) => setImmediate(resolve))
+    writeFileSync(join(dir, 'holder.json'), JSON.stringify(other))
+
+    await expect(restoring).rejects.toMatchObject({ code: 'store_held' })
+    expect(JSON.parse(readFileSync(join(dir, 'holder.json'), 'utf8'))).toEqual(other)
+  })
+})
+
 describe('a repair', () => {
   test('of a sound store changes nothing', async () => {
     const { dir, identity, expected } = await filled()

@@ -120,12 +120,22 @@ function* blocksWithoutIndex(file: Uint8Array, finding: Finding): Generator<Stre
   let at = 0
   for (;;) {
     const end = blockEnd(file, at)
-    const writes = end === undefined ? [] : readable(file.subarray(at, end))
+    const writes = end === undefined ? [] : wholeBlock(file.subarray(at, end))
     if (end === undefined || writes.length === 0) break
-    yield { writes: blockWrites(file.subarray(at, end)) }
+    yield { writes }
     at = end
   }
   yield { writes: [], finding, isCorrected: at > 0 && blockEnd(file, at) !== undefined }
+}
+
+/** What is in a block, deletes too; nothing of what is no block of writes. */
+function wholeBlock(bytes: Uint8Array): readonly Write[] {
+  try {
+    return blockWrites(bytes)
+  } catch (error) {
+    if (error instanceof MalformedError) return []
+    throw error
+  }
 }
 
 /** Where the block that begins at `from` ends, its trailer included. */
@@ -145,6 +155,7 @@ function blockWrites(bytes: Uint8Array): readonly Write[] {
 function writeOf({ key, value }: TableEntry): Write {
   if (key.length < 8) throw new MalformedError('a key was too short')
   const [kind, ...digits] = Array.from(key.slice(-8), (character) => character.charCodeAt(0))
+  if (kind !== kinds.delete && kind !== kinds.put) throw new MalformedError(`a write had the unknown kind ${kind}`)
   const sequence = digits.reduceRight((number, digit) => number * 256 + digit, 0)
   return { key: userKey(key), sequence, value: kind === kinds.delete ? undefined : value }
 }
