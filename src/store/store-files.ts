@@ -15,7 +15,7 @@ import process from 'node:process'
 import { crc32 } from 'node:zlib'
 import { NfltrError } from '../core/errors.ts'
 import { diskErrorOr } from '../platform/files.ts'
-import { isAlive } from '../platform/process-table.ts'
+import { isAlive, ownName } from '../platform/process-table.ts'
 import type { StoreIdentity } from '../ports/store.ts'
 import { storeFormat } from './migrations/migrations.ts'
 
@@ -54,16 +54,13 @@ export function storeFiles(dir: string) {
   }
 }
 
-/** This process, as far as the system tells. */
+/** This process. */
 export function thisHolder(session?: string): StoreHolder {
-  const stat = tryRead('/proc/self/stat')
-  // The command's name stands in parentheses and may hold anything; the start time is the 20th field after it.
-  const start = stat?.slice(stat.lastIndexOf(')') + 2).split(' ')[19]
-  const bootId = tryRead('/proc/sys/kernel/random/boot_id')?.trim()
+  const { pid, start, bootId } = ownName()
   return {
-    pid: process.pid,
-    ...(start === undefined ? {} : { start }),
-    ...(bootId === undefined ? {} : { boot_id: bootId }),
+    pid,
+    start,
+    boot_id: bootId,
     host: hostname(),
     since: new Date().toISOString(),
     ...(session === undefined ? {} : { session }),
