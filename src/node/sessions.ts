@@ -1,7 +1,7 @@
 import { NfltrError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { HubMessage, NodeMessage, SessionAccept, SessionOpen } from '../core/messages.ts'
-import type { Capacity, NodeCard } from '../core/model.ts'
+import { type Capacity, type NodeCard, noUsage } from '../core/model.ts'
 import type { Link } from '../ports/peers.ts'
 import type { Transaction } from '../runtime/engine.ts'
 import type { Poison } from '../runtime/quarantine.ts'
@@ -239,7 +239,7 @@ export class Sessions {
 
 /** A result that no bound of ours caught and the wire refuses: the hub has to learn the end in any case. */
 function withoutText(message: Extract<NodeMessage, { type: 'ended' }>): NodeMessage {
-  const { outcome, reason, usage, exitProof, stopCommandId } = message.result
+  const { outcome, reason, exitProof, stopCommandId } = message.result
   return {
     ...message,
     result: {
@@ -247,7 +247,7 @@ function withoutText(message: Extract<NodeMessage, { type: 'ended' }>): NodeMess
       text: '',
       hint: 'The result was larger than what can be sent; it is kept on its node.',
       denied: [],
-      usage,
+      usage: noUsage,
       messages: [],
       details: {},
       ...(reason === undefined ? {} : { reason }),

@@ -1,6 +1,6 @@
 import { clip } from '../core/clip.ts'
 import { limits } from '../core/limits.ts'
-import type { AttemptResult } from '../core/model.ts'
+import type { AttemptResult, Usage } from '../core/model.ts'
 
 const fieldsMax = 32
 const fieldNameMaxBytes = limits.labelMaxBytes
@@ -20,8 +20,20 @@ export function boundResult(result: AttemptResult): AttemptResult {
       tool: clip(tool, toolNameMaxBytes),
       input: clip(input, limits.deniedInputMaxBytes),
     })),
+    usage: boundUsage(result.usage),
     details: boundFields({ ...cut, ...result.details }),
     ...(result.hint === undefined ? {} : { hint: clip(result.hint, limits.detailMaxBytes) }),
+  }
+}
+
+/** Amounts as the wire takes them: a program whose clock was set back reports a negative duration. */
+function boundUsage({ inputTokens, outputTokens, costUsd, durationMs }: Usage): Usage {
+  const amount = (value: number): number => Math.min(Math.max(value, 0), Number.MAX_SAFE_INTEGER)
+  return {
+    inputTokens: amount(inputTokens),
+    outputTokens: amount(outputTokens),
+    costUsd: amount(costUsd),
+    durationMs: amount(durationMs),
   }
 }
 
